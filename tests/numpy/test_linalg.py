@@ -33,6 +33,9 @@ def definite(n: int, dtype: str = "float64") -> HostArray:
 
 A, C, W, T = general(3, 3), general(3, 3, dtype="complex128"), general(2, 3), general(3, 2)
 H, V, B = definite(3), general(3), general(2, 3, 3)
+#: With infinities at one place each, and zeros.
+INFINITE = np.where(np.arange(36).reshape(4, 3, 3) % 10 == 4, np.inf, general(4, 3, 3))
+INFINITE[3] = 0.0
 #: The operands, and what is asked of them. Of those that are named so, derivatives are compared too.
 SMOOTH: dict[str, tuple[Case, tuple[HostArray, ...]]] = {
     "cholesky": (lambda la, x: la.cholesky(x), (H,)),
@@ -96,6 +99,7 @@ OTHERS: dict[str, tuple[Case, tuple[HostArray, ...]]] = {
     "pinv of less rank": (lambda la, x: la.pinv(x, rtol=0.3), (np.stack([A, np.ones((3, 3))]),)),
     "singular": (lambda la, x: (la.det(x), la.slogdet(x), la.cond(x, 1)), (np.ones((3, 3)),)),
     "not finite": (lambda la, x: (la.slogdet(x), la.solve(x, x), la.svdvals(x)), (np.where(A > 0, np.nan, A),)),
+    "infinite": (lambda la, x: (la.det(x), la.det(x[:, 1:, 1:]), la.cond(x, -2), la.cond(x)), (INFINITE,)),
     "power 0": (lambda la, x: la.matrix_power(x, 0), (B,)),
     "integers": (lambda la, x: (la.inv(x), la.det(x), la.norm(x)), (np.array([[1, 2], [3, 5]]),)),
     "power of integers": (lambda la, x: la.matrix_power(x, 3), (np.array([[1, 2], [3, 5]]),)),
@@ -129,6 +133,7 @@ def close(found: object, expected: object) -> None:
 #: The others take long, all together.
 FEW = (
     "cholesky",
+    "infinite",
     "svd hermitian",
     "solve many",
     "pinv of less rank",

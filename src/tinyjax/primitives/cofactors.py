@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeVar
 
 from tinyjax.ir.context import Context
@@ -17,6 +18,7 @@ from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like
 from tinyjax.primitives.triangular import solve_triangular
 
+T = TypeVar("T")
 V = TypeVar("V")
 
 
@@ -39,6 +41,22 @@ def small_cofactors(ctx: Context[V], a: V) -> V:
         other = moved(1, 1)
         return select(ctx, eq(ctx, places, constant_like(ctx, places, 1)), neg(ctx, other), other)
     return sub(ctx, mul(ctx, moved(1, 1), moved(2, 2)), mul(ctx, moved(1, 2), moved(2, 1)))
+
+
+def small_determinant(
+    size: int, at: Callable[[int, int], T], times: Callable[[T, T], T], plus: Callable[[T, T], T],
+    minus: Callable[[T, T], T],
+) -> T:  # fmt: skip
+    """The determinant of two or three rows by its definition, as JAX has it: each element is in products only with
+    those in other rows and columns."""
+    if size == 2:
+        return minus(times(at(0, 0), at(1, 1)), times(at(0, 1), at(1, 0)))
+
+    def product(i: int, j: int, k: int) -> T:
+        return times(times(at(0, i), at(1, j)), at(2, k))
+
+    even = plus(plus(product(0, 1, 2), product(1, 2, 0)), product(2, 0, 1))
+    return minus(minus(minus(even, product(2, 1, 0)), product(0, 2, 1)), product(1, 0, 2))
 
 
 def triangular_adjugate(ctx: Context[V], u: V, diagonal: V) -> V:

@@ -7,6 +7,7 @@ only where a matrix isn't singular, or where no two singular values are equal.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
@@ -22,7 +23,7 @@ from tinyjax.ir.shapes import Shape
 from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives import lapack
 from tinyjax.primitives.arithmetic import abs_, div, rem
-from tinyjax.primitives.cofactors import small_cofactors, triangular_adjugate
+from tinyjax.primitives.cofactors import small_cofactors, small_determinant, triangular_adjugate
 from tinyjax.primitives.comparison import gt, ne
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, mul, neg, sub
@@ -40,7 +41,8 @@ from tinyjax.primitives.matrices import (
 )
 from tinyjax.primitives.reductions import reduce_max, reduce_prod
 from tinyjax.primitives.selection import select
-from tinyjax.primitives.shaping import iota, reshape
+from tinyjax.primitives.shaping import iota, reshape, squeeze
+from tinyjax.primitives.slicing import slice_in_dim
 from tinyjax.primitives.spectral import Eigh, Svd
 from tinyjax.primitives.structure import (
     broadcast_in_dim,
@@ -134,6 +136,16 @@ class Det(OfMatrices):
         return ((),)
 
     @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        (a,) = args
+        size = a.shape[-1]
+        if size not in (2, 3):
+            return OfMatrices.evaluate(self, a)
+        with np.errstate(all="ignore"):
+            found = small_determinant(size, lambda i, j: a[..., i, j], np.multiply, np.add, np.subtract)
+        return (np.asarray(found),)
+
+    @override
     def of_one(self, *args: HostArray) -> tuple[HostArray, ...]:
         (a,) = args
         if not a.size:
@@ -146,6 +158,14 @@ class Det(OfMatrices):
     @override
     def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
         (a,) = args
+        size, rows = ctx.aval(a).shape[-1], ctx.aval(a).ndim - 2
+
+        def at(i: int, j: int) -> V:
+            row = slice_in_dim(ctx, a, i, i + 1, 1, rows)
+            return squeeze(ctx, slice_in_dim(ctx, row, j, j + 1, 1, rows + 1), (rows, rows + 1))
+
+        if size in (2, 3):
+            return [small_determinant(size, at, partial(mul, ctx), partial(add, ctx), partial(sub, ctx))]
         factors, pivots, _ = ctx.bind(lu, a)
         product = reduce_prod(ctx, diagonal_of(ctx, factors), (ctx.aval(a).ndim - 2,))
         return [mul(ctx, product, self._sign(ctx, pivots, ctx.aval(a).dtype))]

@@ -285,9 +285,12 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     if p is None or p in (2, -2):
         values = svdvals(a)
         largest, least = values[..., 0], values[..., -1]
-        return least / largest if p == -2 else largest / least
-    _square("cond", a)
-    found = norm(a, ord=p, axis=(-2, -1)) * norm(inv(a), ord=p, axis=(-2, -1))
+        if p != -2:
+            return largest / least
+        found = least / largest
+    else:
+        _square("cond", a)
+        found = norm(a, ord=p, axis=(-2, -1)) * norm(inv(a), ord=p, axis=(-2, -1))
     # What has a nan among its elements has no condition; what has no inverse has an infinite one.
     unknown = any_of(is_nan(inexact(a)), (-2, -1))
     return where(is_nan(found) & ~unknown, full_like(found, np.inf), found)
