@@ -12,7 +12,7 @@ import pytest
 
 import tinyjax as tj
 from tinyjax import Array, ShapedArray, hlo, ir, tools, transforms
-from tinyjax.collecting import RARELY, SELDOM, FewCollections, collecting_seldom
+from tinyjax.collecting import RARELY, SELDOM, FewCollections, collecting_seldom, loading
 
 X = ShapedArray((), "float64")
 #: What a user may have set: the default of older and of newer versions of Python, and others.
@@ -188,3 +188,45 @@ def test_every_stage_raises_the_threshold_while_it_works(name: str, monkeypatch:
     assert raised[0] == (SELDOM, RARELY, 10)
     assert raised[-1] == (700, 10, 10)
     assert gc.get_threshold() == (700, 10, 10)
+
+
+@pytest.fixture
+def unfrozen() -> Iterator[None]:
+    """Nothing is frozen, as it is in a user's process; here, the tests' own modules are."""
+    gc.unfreeze()
+    yield
+    gc.freeze()
+
+
+def test_what_is_loaded_counts_as_old(unfrozen: None) -> None:
+    """The collector isn't made to look at it, nor at what was there before; garbage is found with the old objects."""
+
+    class Node:
+        itself: Node
+
+    def load() -> weakref.ref[Node]:
+        kept.extend([] for _ in range(2000))
+        node = Node()
+        node.itself = node
+        return weakref.ref(node)
+
+    kept: list[list[object]] = []
+    gc.collect()
+    seen = loading(load)()
+    assert gc.get_threshold() == (700, 10, 10)
+    assert len(gc.get_objects(0)) < 1000
+    assert seen() is not None
+    gc.collect()
+    assert seen() is None
+
+
+def test_what_a_user_has_frozen_or_switched_off_stays_so(unfrozen: None) -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    loading(lambda: None)()
+    assert gc.get_freeze_count() == before
+    gc.unfreeze()
+    gc.disable()
+    loading(lambda: None)()
+    assert not gc.isenabled()
+    assert gc.get_freeze_count() == 0

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from lazy_loader import attach_stub
 
-from tinyjax.collecting import collecting_seldom
+from tinyjax.collecting import loading
 from tinyjax.deferred import (
     AT_REF,
     ENTER_MESH,
@@ -33,7 +33,7 @@ from tinyjax.deferred import (
 __version__ = "0.2.0"
 
 _load, __dir__, __all__ = attach_stub(__name__, __file__)
-__getattr__ = collecting_seldom(_load)  # what is loaded stays, as programs do
+__getattr__ = loading(_load)
 
 FILL_REGISTRY.hand(lambda: import_module("tinyjax.registered.everything"))
 EXPERIMENTAL.hand(lambda: import_module("tinyjax.experimental.trajectories").CLASSES)

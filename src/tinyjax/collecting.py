@@ -57,6 +57,30 @@ def _raised(setting: tuple[int, int, int]) -> tuple[int, int, int]:
     return SELDOM, max(setting[1], RARELY), setting[2]
 
 
+def settle() -> None:
+    """Has the collector take all objects there are for old ones, as if it had looked at them.
+
+    What has been loaded stays, and it would look at all of that once the block ends. Cycles that nothing holds are
+    found when it next looks at old objects, too.
+    """
+    if gc.isenabled() and not gc.get_freeze_count():  # what the user has frozen stays so
+        gc.freeze()
+        gc.unfreeze()
+
+
+def loading(f: Callable[P, T]) -> Callable[P, T]:
+    """f, which loads modules, in such a block, and with what it has loaded for old afterwards."""
+
+    @wraps(f)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        with FewCollections():
+            found = f(*args, **kwargs)
+            settle()
+            return found
+
+    return call
+
+
 def collecting_seldom(f: Callable[P, T]) -> Callable[P, T]:
     """f, which makes programs or goes through them, in such a block."""
 

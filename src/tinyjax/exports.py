@@ -16,7 +16,7 @@ from types import ModuleType
 
 from typing_extensions import override
 
-from tinyjax.collecting import FewCollections
+from tinyjax.collecting import loading
 from tinyjax.tracebacks import filter_package
 
 
@@ -61,13 +61,12 @@ def publish_later(package: str, *, entries: Iterable[str] | None = None) -> None
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        with FewCollections():  # what is loaded stays, as programs do
-            own[name] = import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
+        own[name] = import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
         if name in filtered:
             filter_package(package, [name])
         return own[name]
 
-    own["__getattr__"] = load
+    own["__getattr__"] = loading(load)
 
 
 def collect_later(package: str, *modules: str, packages: Iterable[str] = ()) -> None:

@@ -14,7 +14,6 @@ from tinyjax.arrays.conversions import host_array
 from tinyjax.errors import AddressError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, HostArray, short_name
-from tinyjax.ir.printing.display import Note, Table, page
 from tinyjax.ir.value import ConcreteValue
 
 #: Longer axes are shown by so many of their first and last elements.
@@ -59,6 +58,7 @@ class Displayed(ABC):
         sharding = backend.sharding_of_value(self.value)
         if sharding.num_devices == 1:
             return array_html(_shown(self.value), self.aval)
+        from tinyjax.ir.printing.display import Note, page
         from tinyjax.meshes.pictures import ShardingPicture
 
         picture = ShardingPicture(self.aval.shape, sharding).parts
@@ -78,6 +78,8 @@ def _shown(value: ConcreteValue) -> HostArray:
 
 def array_html(elements: HostArray, aval: ShapedArray, more: Sequence[str] = ()) -> str:
     """The type, and a table of the elements of a vector or a matrix; of others their text; and more elements."""
+    from tinyjax.ir.printing.display import Note, Table, page
+
     head = Note(str(aval))
     if elements.ndim not in (1, 2) or not elements.size:
         return page([head.html, Note(np.array2string(elements, separator=", ")).html, *more])

@@ -23,7 +23,6 @@ from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import flag
 from tinyjax.transforms.arguments import marks as marks_each
 from tinyjax.transforms.forms import Form, derived_names
-from tinyjax.transforms.linearity import Kind, check_linear, kind_of
 
 
 @final
@@ -84,8 +83,10 @@ def transpose(
     n, program = len(closed.out_avals), closed.jaxpr
     marks = (True,) * n if nonzero is None else marks_each("transpose: nonzero", nonzero, n, "outputs")
     of_inputs = marks_each("transpose: linear", linear, len(closed.in_avals), "inputs", closed)
-    kinds = [*map(kind_of, closed.consts), *(Kind.LINEAR if mark else Kind.KNOWN for mark in of_inputs)]
     if flag("transpose: check", check):
+        from tinyjax.transforms.linearity import Kind, check_linear, kind_of  # which knows most primitives
+
+        kinds = [*map(kind_of, closed.consts), *(Kind.LINEAR if mark else Kind.KNOWN for mark in of_inputs)]
         check_linear("transpose", program, kinds, marks)
     forced = flag("transpose: force", force)
     found = transpose_linear(program, (*[False] * len(closed.consts), *of_inputs), marks, forced)

@@ -1,4 +1,4 @@
-"""Lowering rules of arithmetic and of the special functions. Most are one line of a table."""
+"""Lowering rules of arithmetic, powers, exponentials and trigonometry. Most are one line of a table."""
 
 from __future__ import annotations
 
@@ -19,20 +19,15 @@ from tinyjax.hlo.rules.elementwise import (
     same_type,
     typed,
 )
-from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, INTEGERS, UNSIGNED
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives import arithmetic, elementwise, exponential, rounding, special, trigonometric
+from tinyjax.primitives import arithmetic, elementwise, exponential, rounding, trigonometric
 from tinyjax.primitives.accuracy import AccuracyMode, Accurate
-from tinyjax.primitives.arithmetic import abs_, reciprocal, rem
-from tinyjax.primitives.bitwise import logical_and, logical_or
-from tinyjax.primitives.comparison import eq, ge, gt
-from tinyjax.primitives.elementwise import mul, neg, scale
-from tinyjax.primitives.selection import select
-from tinyjax.primitives.structure import constant_like
+from tinyjax.primitives.arithmetic import reciprocal
+from tinyjax.primitives.elementwise import mul, scale
 
 _ROUNDINGS: Final = {
     rounding.RoundingMethod.AWAY_FROM_ZERO: "stablehlo.round_nearest_afz",
@@ -152,34 +147,6 @@ def _atan2(
     return (of_complex.angle(ctx, y, x) if out.dtype in COMPLEXES else same_type(ctx, "stablehlo.atan2", args, out),)
 
 
-_DIGAMMA: Final = typed("chlo.digamma")
-_POLYGAMMA: Final = typed("chlo.polygamma")
-
-
-@RULES.register(special.Digamma)
-def _digamma(
-    primitive: special.Digamma, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
-) -> Sequence[SSA]:
-    """Infinite at zeros, as its limits from either side are."""
-    (x,), (y,) = args, _DIGAMMA(primitive, ctx, args, types)
-    return (select(ctx, eq(ctx, x, constant_like(ctx, x, 0)), neg(ctx, reciprocal(ctx, x)), y),)
-
-
-@RULES.register(special.Polygamma)
-def _polygamma(
-    primitive: special.Polygamma, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
-) -> Sequence[SSA]:
-    """Infinite at zeros, zero at infinity."""
-    n, x = (SSA(name, types[0]) for name in operands(ctx, args, types[0]))
-    (y,) = _POLYGAMMA(primitive, ctx, (n, x), types)
-    zero, one, two, infinity = (constant_like(ctx, x, value) for value in (0, 1, 2, math.inf))
-    inverse, parity = reciprocal(ctx, x), rem(ctx, n, two)
-    odd, even = eq(ctx, parity, one), logical_and(ctx, eq(ctx, parity, zero), ge(ctx, n, zero))
-    end = logical_or(ctx, eq(ctx, x, zero), logical_and(ctx, eq(ctx, x, infinity), gt(ctx, n, zero)))
-    y = select(ctx, logical_and(ctx, end, odd), abs_(ctx, inverse), y)
-    return (select(ctx, logical_and(ctx, end, even), neg(ctx, inverse), y),)
-
-
 RULES[arithmetic.Square] = computed(lambda ctx, x: mul(ctx, x, x))
 RULES[arithmetic.Rem] = _guarded(plain("stablehlo.remainder"))
 RULES[arithmetic.Max] = MAXIMUM
@@ -216,8 +183,3 @@ RULES[trigonometric.Tanh] = either(plain("stablehlo.tanh"), of_complex.hyperboli
 RULES[trigonometric.Asinh] = either(typed("chlo.asinh"), of_complex.inverse_hyperbolic_sine)
 RULES[trigonometric.Acosh] = either(typed("chlo.acosh"), of_complex.inverse_hyperbolic_cosine)
 RULES[trigonometric.Atanh] = either(typed("chlo.atanh"), of_complex.inverse_hyperbolic_tangent)
-
-RULES[special.Erf] = typed("chlo.erf")
-RULES[special.Erfc] = of_wider(typed("chlo.erfc"), 8)
-RULES[special.ErfInv] = typed("chlo.erf_inv")
-RULES[special.Lgamma] = typed("chlo.lgamma")
