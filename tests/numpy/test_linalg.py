@@ -100,6 +100,7 @@ OTHERS: dict[str, tuple[Case, tuple[HostArray, ...]]] = {
     "singular": (lambda la, x: (la.det(x), la.slogdet(x), la.cond(x, 1)), (np.ones((3, 3)),)),
     "not finite": (lambda la, x: (la.slogdet(x), la.solve(x, x), la.svdvals(x)), (np.where(A > 0, np.nan, A),)),
     "infinite": (lambda la, x: (la.det(x), la.det(x[:, 1:, 1:]), la.cond(x, -2), la.cond(x)), (INFINITE,)),
+    "infinite by eigenvalues": (lambda la, x: la.pinv(x, hermitian=True), (np.diag([1.0, np.inf, 2.0]),)),
     "power 0": (lambda la, x: la.matrix_power(x, 0), (B,)),
     "integers": (lambda la, x: (la.inv(x), la.det(x), la.norm(x)), (np.array([[1, 2], [3, 5]]),)),
     "power of integers": (lambda la, x: la.matrix_power(x, 3), (np.array([[1, 2], [3, 5]]),)),
@@ -134,6 +135,7 @@ def close(found: object, expected: object) -> None:
 FEW = (
     "cholesky",
     "infinite",
+    "infinite by eigenvalues",
     "svd hermitian",
     "solve many",
     "pinv of less rank",

@@ -89,6 +89,16 @@ def test_polar() -> None:
         np.testing.assert_allclose(u.conj().mT @ u, np.eye(3), atol=1e-12)
 
 
+def test_what_is_not_finite_has_no_polar_decomposition() -> None:
+    """As in JAX, also where LAPACK's singular vectors of such a matrix are finite."""
+    for bad in (np.inf, -np.inf, np.nan):
+        x = np.diag([1.0, bad, 2.0])
+        expected = theirs.polar(x)
+        for found in (ours.polar(x), tj.jit(ours.polar)(x)):
+            for got, want in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("right", [(3,), (3, 2), (1, 3, 2), (2, 3, 1)])
 @pytest.mark.parametrize("left", [(3, 3), (2, 3, 3), (2, 2, 3, 3), (2, 1, 3, 3)])

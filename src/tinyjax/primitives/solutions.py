@@ -24,7 +24,7 @@ from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives import lapack
 from tinyjax.primitives.arithmetic import abs_, div, rem
 from tinyjax.primitives.cofactors import small_cofactors, small_determinant, triangular_adjugate
-from tinyjax.primitives.comparison import gt, ne
+from tinyjax.primitives.comparison import gt, le, ne
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.factorizations import lu, solve_by_factors
@@ -236,7 +236,9 @@ class Pinv(OfMatrices):
         else:
             s, u, vt = lapack.svd(a, True, False)
         with np.errstate(all="ignore"):
-            kept = np.where(np.abs(s) > rtol * np.abs(s).max(), s, np.inf)
+            least = rtol * np.abs(s).max()
+            # Eigenvalues that are nan stay so, as in JAX.
+            kept = np.where(np.abs(s) <= least, np.inf, s) if self.hermitian else np.where(s > least, s, np.inf)
             return ((vt.conj().T @ (u.conj().T / kept[:, None])).astype(a.dtype),)
 
     @override
@@ -253,8 +255,13 @@ class Pinv(OfMatrices):
         if 0 in aval.shape[-2:]:
             return [adjoint(ctx, a)]
         least = mul(ctx, rtol, reduce_max(ctx, sizes, (axis,)))
-        kept = gt(ctx, sizes, broadcast_in_dim(ctx, least, ctx.aval(s).shape, tuple(range(axis))))
-        divisors = select(ctx, kept, s, constant_like(ctx, s, float("inf")))
+        least = broadcast_in_dim(ctx, least, ctx.aval(s).shape, tuple(range(axis)))
+        large = constant_like(ctx, s, float("inf"))
+        divisors = (
+            select(ctx, le(ctx, sizes, least), large, s)
+            if self.hermitian
+            else select(ctx, gt(ctx, sizes, least), s, large)
+        )
         uh = adjoint(ctx, u)
         scaled = div(ctx, uh, as_columns(ctx, convert(ctx, divisors, aval.dtype), ctx.aval(uh).shape))
         return [matmul(ctx, v, scaled)]

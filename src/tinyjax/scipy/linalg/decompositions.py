@@ -212,6 +212,8 @@ def polar(
     x = inexact(a)
     if x.ndim < 2:
         raise ShapeError(f"polar: The input `a` must be at least a 2-D array, got {x.aval}")
+    if method == "qdwh":  # which gives no numbers for what isn't finite
+        x = tnp.where(tnp.all(tnp.isfinite(x), axis=(-2, -1), keepdims=True), x, tnp.full_like(x, float("nan")))
     u, s, vh = tnp.linalg.svd(x, full_matrices=False)
     scaled = s[..., :, None]
     if side == "right":
