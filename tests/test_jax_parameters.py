@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import enum
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import jax
+import jax.experimental.random
+import jax.export
 import jax.flatten_util
 import jax.numpy as jnp
 import numpy as np
@@ -78,6 +81,139 @@ def differences(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Iterato
 def test_parameters_are_those_of_jax() -> None:
     found = {f"{name}.{parameter}" for name, one, other in functions() for parameter in differences(one, other)}
     assert found == set(REASONS)
+
+
+#: What isn't the same by default, and why. What stands for "nothing was given" may be another object.
+DEFAULTS: Final = {
+    **dict.fromkeys(("checkpoint.fun", "remat.fun"), "may be left out, for a decorator with arguments"),
+    **dict.fromkeys(("debug_infs.new_val", "debug_nans.new_val", "check_tracer_leaks.new_val"), "may be left out"),
+    **dict.fromkeys(("make_mesh.axis_names", "make_mesh.axis_shapes"), "the sizes have another name, too"),
+    "clip.arr": "None is refused there, too",
+    "checkify.errors": "the same set, of classes of ours",
+    **dict.fromkeys(("check_jvp.eps", "check_vjp.eps"), "follows from the dtype"),
+}
+
+
+def _default(value: Any) -> object:
+    """A default as it is compared: objects that have no meaning but that nothing was given are alike."""
+    if value is inspect.Parameter.empty:
+        return "required"
+    if isinstance(value, enum.Enum):
+        return "unspecified" if value.name in ("MISSING", "INFER") else value.name
+    if isinstance(value, bool | str | None.__class__):
+        return value
+    if isinstance(value, int | float | np.generic) and not hasattr(value, "name"):
+        return float(np.asarray(value)[()]) if np.ndim(value) == 0 and not np.iscomplexobj(value) else str(value)
+    if isinstance(value, tuple | list | frozenset):
+        return tuple(map(str, value))
+    return "callable" if inspect.isfunction(value) or hasattr(value, "__name__") else "unspecified"
+
+
+def other_defaults(theirs: Callable[..., Any], ours: Callable[..., Any]) -> Iterator[str]:
+    try:
+        wanted, found = (inspect.signature(f).parameters for f in (theirs, ours))
+    except (ValueError, TypeError):
+        return
+    for name in wanted.keys() & found.keys():
+        if wanted[name].kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL):
+            one, other = _default(wanted[name].default), _default(found[name].default)
+            if one != other and not (one == "unspecified" and other in (None, "required")):
+                yield name
+
+
+@pytest.mark.skipif(jax.__version_info__[:2] != (0, 10), reason="the table is of JAX 0.10")
+def test_defaults_are_those_of_jax() -> None:
+    found = {f"{name}.{parameter}" for name, one, other in functions() for parameter in other_defaults(one, other)}
+    assert found == set(DEFAULTS)
+
+
+#: Methods and properties of JAX's objects that aren't here, or whose parameters are others, and why.
+_LAYOUTS: Final = "layouts of arrays in memory aren't chosen here"
+_OWN: Final = "what JAX's objects keep for themselves"
+_MODULE: Final = (
+    "an artifact is a program, which says itself how its arguments lie; it has no checks that could be disabled"
+)
+METHODS: Final = {
+    "Array.clone": "a copy with the same memory, for JAX's own use",
+    "Array.flat": "it raises an error there",
+    "Array.traceback": "where JAX made an array, if it was told to remember",
+    **dict.fromkeys(("Array.format", "Ref.format", "ShapeDtypeStruct.format"), _LAYOUTS),
+    **dict.fromkeys(("Compiled.input_formats", "Compiled.output_formats"), _LAYOUTS),
+    **dict.fromkeys(("Array.device_buffer", "Array.device_buffers"), "they raise an error there"),
+    "Ref.committed": "arrays are where they are",
+    "Ref.addupdate.idx": "an ellipsis, which is the same as the empty tuple",
+    "Traced.lojax": "for hijax",
+    "Traced.lower._private_parameters": "private to JAX's own code",
+    "Compiled.call": "a static method that JAX's calls go through",
+    **{f"custom_jvp.{name}": _OWN for name in ("fun", "jvp", "nondiff_argnums", "symbolic_zeros")},
+    **{
+        f"custom_vjp.{name}": _OWN
+        for name in ("fun", "fwd", "bwd", "nondiff_argnums", "optimize_remat", "symbolic_zeros")
+    },
+    **{f"custom_vmap.{name}": _OWN for name in ("fun", "vmap_rule")},
+    **{
+        f"Exported.{name}": _MODULE
+        for name in (
+            "calling_convention_version", "disabled_safety_checks", "in_shardings_hlo", "in_shardings_jax",
+            "module_kept_var_idx", "ordered_effects", "out_shardings_hlo", "out_shardings_jax", "unordered_effects",
+            "uses_global_constants",
+        )
+    },
+    "Exported.mlir_module.serialized": "a text, of the platform that is given",
+}  # fmt: skip
+
+
+def objects() -> Iterator[tuple[str, Any, Any]]:
+    """Objects of JAX's and ours that are made in the same way."""
+    for name, make in {
+        "Array": lambda j: j.jit(lambda x: x + 1.0)(np.ones((2, 2))),
+        "at": lambda j: j.numpy.ones((2, 2)).at,
+        "at[]": lambda j: j.numpy.ones((2, 2)).at[0],
+        "Ref": lambda j: j.new_ref(np.ones(2)),
+        "jit": lambda j: j.jit(lambda x: x),
+        "Traced": lambda j: j.jit(lambda x: x).trace(1.0),
+        "Lowered": lambda j: j.jit(lambda x: x).lower(1.0),
+        "Compiled": lambda j: j.jit(lambda x: x).lower(1.0).compile(),
+        "custom_jvp": lambda j: j.custom_jvp(lambda x: x),
+        "custom_vjp": lambda j: j.custom_vjp(lambda x: x),
+        "custom_vmap": lambda j: j.custom_batching.custom_vmap(lambda x: x),
+        "ShapeDtypeStruct": lambda j: j.ShapeDtypeStruct((2,), "float32"),
+        "Mesh": lambda j: j.make_mesh((1,), ("x",)),
+        "NamedSharding": lambda j: j.NamedSharding(j.make_mesh((1,), ("x",)), j.P("x")),
+        "PyTreeDef": lambda j: j.tree.structure({"a": 1}),
+        "Exported": lambda j: j.export.export(j.jit(lambda x: x))(1.0),
+        "finfo": lambda j: j.numpy.finfo("float32"),
+        "iinfo": lambda j: j.numpy.iinfo("int8"),
+        "ufunc": lambda j: j.numpy.add,
+        "generator": lambda j: j.experimental.random.stateful_rng(0),
+    }.items():
+        yield name, make(jax), make(tj)
+
+
+def _value(x: object, name: str) -> object:
+    """An attribute; None if there is none, an error if it raises one."""
+    try:
+        return getattr(x, name, None)
+    except Exception as error:  # noqa: BLE001 (whatever a property raises)
+        return error
+
+
+def test_methods_are_those_of_jax() -> None:
+    """They are there, and take what JAX's take, with the same defaults."""
+    found = set()
+    for kind, theirs, ours in objects():
+        for name in dir(theirs):
+            if name.startswith("_"):
+                continue
+            if name not in dir(ours) and _value(ours, name) is None:
+                found.add(f"{kind}.{name}")
+            elif inspect.isroutine(method := _value(theirs, name)) and callable(other := _value(ours, name)):
+                given = [*differences(method, other), *other_defaults(method, other)]
+                found |= {f"{kind}.{name}.{parameter}" for parameter in given}
+    if jax.__version_info__[:2] == (0, 10):
+        assert found == set(METHODS)
+    else:
+        assert found <= set(METHODS)
 
 
 X = np.arange(6.0).reshape(2, 3)

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any, Literal
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -139,6 +140,14 @@ def test_padding_by_a_function() -> None:
 def test_arguments_that_a_mode_of_padding_does_not_have(options: dict[str, Any], said: str) -> None:
     with pytest.raises(tj.errors.ChoiceError, match=said):
         tnp.pad(np.ones(3), 1, **options)
+
+
+def test_take_along_axis_from_the_end_unless_told_otherwise() -> None:
+    x, at = np.arange(6.0).reshape(2, 3), np.array([[0, -1], [-3, 2]])
+    for given in (None, True):
+        found = tnp.take_along_axis(x, at, 1, wrap_negative_indices=given)
+        np.testing.assert_array_equal(found, jnp.take_along_axis(x, at, 1, wrap_negative_indices=given))
+        np.testing.assert_array_equal(found, np.take_along_axis(x, at, 1))
 
 
 def test_take_along_axis_by_products() -> None:

@@ -53,10 +53,11 @@ def take_along_axis(
     mode: str | GatherScatterMode | None = None,
     fill_value: Scalar | None = None,
     *,
-    wrap_negative_indices: bool = True,
+    wrap_negative_indices: bool | None = None,
 ) -> Array:
     """The elements at positions along an axis: `out[i, j] = arr[indices[i, j], j]` for axis 0."""
-    return taking.take_along_axis(as_array(arr), as_array(indices), axis, mode, fill_value, wrap_negative_indices)
+    wrapped = wrap_negative_indices is not False
+    return taking.take_along_axis(as_array(arr), as_array(indices), axis, mode, fill_value, wrapped)
 
 
 def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) -> Array:
