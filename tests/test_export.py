@@ -336,3 +336,35 @@ def test_what_is_no_exported_function() -> None:
     text: Any = "f"
     with pytest.raises(InputError, match="takes the bytes that serialize returned, got str"):
         deserialize(text)
+
+
+def test_how_arguments_lie_is_kept() -> None:
+    """The shardings of types, and those that `jit` was told, are those that JAX's artifact has."""
+
+    def found(j: Any) -> list[Any]:
+        place, p, export = j.sharding.NamedSharding, j.sharding.PartitionSpec, j.export.export
+        mesh, flat = j.sharding.Mesh(j.devices()[:4], ("a",)), j.ShapeDtypeStruct((32,), "int32")
+        typed = j.ShapeDtypeStruct((32,), "int32", sharding=place(j.sharding.AbstractMesh((4,), ("a",)), p("a")))
+        told = j.jit(lambda x: 2 * x, in_shardings=place(mesh, p("a")), out_shardings=place(mesh, p()))
+        both = j.jit(lambda x, y: (x + 1, y))
+        exported = [export(j.jit(lambda x: x.T))(typed), export(both)(flat, typed), export(both)(flat, flat)]
+        exported += [export(told)(flat), j.export.deserialize(export(told)(flat).serialize())]
+        lie = [(each.nr_devices, each.in_shardings_jax(mesh)) for each in exported]
+        lie += [(each.nr_devices, each.out_shardings_jax(mesh)) for each in exported[3:]]
+        return [(count, [each and tuple(each.spec) for each in shardings]) for count, shardings in lie]
+
+    assert found(tj) == found(jax)
+
+
+def test_an_artifact_moves_what_lies_otherwise() -> None:
+    mesh, other = tj.make_mesh((4,), ("a",)), tj.make_mesh((2, 2), ("b", "c"), devices=tj.devices()[4:8])
+    place = tj.NamedSharding(tj.sharding.AbstractMesh((4,), ("a",)), tj.P("a"))
+    exported = export(tj.jit(lambda x: x + 1.0))(tj.ShapeDtypeStruct((8,), "float32", sharding=place))
+    x = np.arange(8.0, dtype="float32")
+    (lies,) = exported.in_shardings_jax(mesh)
+    assert lies == tj.NamedSharding(mesh, tj.P("a"))
+    for given in (tj.NamedSharding(mesh, tj.P("a")), tj.NamedSharding(other, tj.P("b"))):
+        result = exported.call(tj.device_put(x, given))
+        np.testing.assert_array_equal(result, x + 1.0)
+        assert [shard.device for shard in result.addressable_shards] == list(given.mesh.devices.flat)
+        assert [shard.index for shard in result.addressable_shards] == [(slice(i, i + 2),) for i in range(0, 8, 2)]

@@ -154,9 +154,8 @@ METHODS: Final = {
     **{
         f"Exported.{name}": _MODULE
         for name in (
-            "calling_convention_version", "disabled_safety_checks", "in_shardings_hlo", "in_shardings_jax",
-            "module_kept_var_idx", "ordered_effects", "out_shardings_hlo", "out_shardings_jax", "unordered_effects",
-            "uses_global_constants",
+            "calling_convention_version", "disabled_safety_checks", "in_shardings_hlo", "module_kept_var_idx",
+            "ordered_effects", "out_shardings_hlo", "unordered_effects", "uses_global_constants",
         )
     },
     "Exported.mlir_module.serialized": "a text, of the platform that is given",
@@ -165,7 +164,7 @@ METHODS: Final = {
 
 def objects() -> Iterator[tuple[str, Any, Any]]:
     """Objects of JAX's and ours that are made in the same way."""
-    for name, make in {
+    makers: dict[str, Callable[[Any], Any]] = {
         "Array": lambda j: j.jit(lambda x: x + 1.0)(np.ones((2, 2))),
         "at": lambda j: j.numpy.ones((2, 2)).at,
         "at[]": lambda j: j.numpy.ones((2, 2)).at[0],
@@ -186,7 +185,8 @@ def objects() -> Iterator[tuple[str, Any, Any]]:
         "iinfo": lambda j: j.numpy.iinfo("int8"),
         "ufunc": lambda j: j.numpy.add,
         "generator": lambda j: j.experimental.random.stateful_rng(0),
-    }.items():
+    }
+    for name, make in makers.items():
         yield name, make(jax), make(tj)
 
 

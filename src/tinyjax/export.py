@@ -21,6 +21,7 @@ from tinyjax.api.devices import default_backend
 from tinyjax.api.jit import Jitted, jit
 from tinyjax.api.traced import Traced
 from tinyjax.backend import EMBEDDED_BYTES
+from tinyjax.backend.layouts import program_mesh
 from tinyjax.checkpoints.trees import described, rebuilt
 from tinyjax.errors import FileFormatError, InputError, RefError
 from tinyjax.ir.aval import ShapedArray
@@ -30,8 +31,10 @@ from tinyjax.ir.files.loading import program_in
 from tinyjax.ir.files.saving import members_of
 from tinyjax.ir.holding import HoldsProgram
 from tinyjax.ir.immutable import Immutable
-from tinyjax.ir.program import ClosedJaxpr
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn
 from tinyjax.ir.text.registry import STANDARD, Registry
+from tinyjax.meshes import Mesh, NamedSharding
+from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.functions import check_callable
 from tinyjax.tree.written import register_namedtuple_serialization, register_pytree_node_serialization
@@ -123,8 +126,34 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
 
     @property
     def nr_devices(self) -> int:
-        """How many devices `call` takes: as many as those that its arguments lie on; a module is for one."""
-        return 1
+        """On how many devices `call` runs: those of the mesh that the program names, if it names one; else those that
+        its arguments lie on. A module is for one."""
+        found = program_mesh(self.closed_jaxpr.jaxpr)
+        return 1 if found is None else found.size
+
+    def in_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+        """How the leaves of the arguments lie on a mesh, with other devices perhaps: as `jit` was told, or the types
+        said that it was exported for; None where nobody said it. `call` brings them there by itself.
+
+        Raises:
+          ShardingError: the mesh hasn't the axes that the program names.
+
+        >>> import tinyjax as tj
+        >>> mesh = tj.sharding.AbstractMesh((4,), ("a",))
+        >>> place = tj.NamedSharding(mesh, tj.P("a"))
+        >>> exported = export(tj.jit(lambda x: 2 * x))(tj.ShapeDtypeStruct((32,), "int32", sharding=place))
+        >>> exported.nr_devices, exported.in_shardings_jax(mesh)
+        (4, (NamedSharding(mesh=Mesh('a': 4), spec=P('a',)),))
+        """
+        jaxpr = self.closed_jaxpr.jaxpr
+        users = {atom: [eqn for eqn in jaxpr.eqns if atom in eqn.invars] for atom in jaxpr.invars}
+        only = [users[atom][0] if len(users[atom]) == 1 else None for atom in jaxpr.invars]
+        return _on(mesh, only[len(self.closed_jaxpr.consts) :])
+
+    def out_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+        """How the leaves of the results lie on a mesh, likewise."""
+        makers: dict[Atom, Eqn] = {out: eqn for eqn in self.closed_jaxpr.jaxpr.eqns for out in eqn.outvars}
+        return _on(mesh, [makers.get(atom) for atom in self.closed_jaxpr.jaxpr.outvars])
 
     def has_vjp(self) -> bool:
         """Whether what is written down can be differentiated: always, by `vjp` and `grad` of `call`."""
@@ -186,6 +215,14 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
     @override
     def __repr__(self) -> str:
         return f"<exported {repr(self.traced)[8:-1]}>"
+
+
+def _on(mesh: Mesh, eqns: Sequence[Eqn | None]) -> tuple[NamedSharding | None, ...]:
+    """What equations say of how their operand lies, for another mesh."""
+    primitives = [None if eqn is None else eqn.primitive for eqn in eqns]
+    return tuple(
+        NamedSharding(mesh, p.sharding.spec) if isinstance(p, ShardingConstraint) else None for p in primitives
+    )
 
 
 def default_export_platform() -> str:

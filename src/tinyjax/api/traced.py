@@ -275,12 +275,12 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
 
     def self_contained(self) -> Traced[P, R]:
         """The same without static arguments, which its program is for, and with a program that says itself how inputs
-        and outputs are to lie on a mesh."""
-        found, consts = self, self.jaxpr.consts
-        if self._asked is not None:
-            found = evolve(
-                self, jaxpr=ClosedJaxpr(constrained(self.jaxpr.jaxpr, self._asked), consts), asked=None, lie=()
-            )
+        and outputs lie on a mesh: as `jit` was told, or else as the arguments did."""
+        found, asked = self, evolve(self._asked or Asked(), mesh=None)
+        if self._asked is not None or any(self._lie):
+            lie = lying_inputs(len(self.jaxpr.jaxpr.invars), self._lie, asked)
+            closed = ClosedJaxpr(constrained(self.jaxpr.jaxpr, evolve(asked, ins=lie)), self.jaxpr.consts)
+            found = evolve(self, jaxpr=closed, asked=None, lie=())
         return evolve(found, static=((), ()), key=(), signature=None) if self._key else found
 
     @property
