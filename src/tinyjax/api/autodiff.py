@@ -11,6 +11,7 @@ from tinyjax.api import derivatives
 from tinyjax.api.gradient_places import DidntWant, GradRef
 from tinyjax.api.linear_maps import VJP, PullBack, PushForward, Transposed, linear_map, pull_back, saveable_leaves
 from tinyjax.api.make_jaxpr import abstractify
+from tinyjax.api.staged_first import staged_first
 from tinyjax.errors import InputError, RefError
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.lax.layouts import varying_as
@@ -333,7 +334,7 @@ def _linearized(
             raise
         return _pulled_back_to_refs(fun, lent, has_aux, saveable_args)
     saveable = saveable_leaves(saveable_args, treedef.children()[0])
-    linearized = derivatives.linearize(FlatFunction(fun, what, treedef, has_aux), values)
+    linearized = derivatives.linearize(FlatFunction(staged_first(fun), what, treedef, has_aux), values)
     results = linearized.results
     made = form(treedef, results.treedef, fun, linearized.program)
     if isinstance(made, PullBack):

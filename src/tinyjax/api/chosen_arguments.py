@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from tinyjax.api import derivatives
 from tinyjax.api.arguments import resolve_argnums
+from tinyjax.api.staged_first import staged_first
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import COMPLEXES, FLOATS
 from tinyjax.ir.value import ConcreteValue
@@ -61,7 +62,9 @@ class Differentiation:
         selected = ChosenArguments(self.fun, args, kwargs, chosen)
         values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
         check_inputs(self.what, selected, values, treedef, self.holomorphic, self.allow_int)
-        return treedef, derivatives.linearize(FlatFunction(selected, self.what, treedef, self.has_aux), values)
+        return treedef, derivatives.linearize(
+            FlatFunction(staged_first(selected), self.what, treedef, self.has_aux), values
+        )
 
     def by_argument(self, treedef: PyTreeDef, leaves: Sequence[object]) -> Any:  # trees like the user's arguments
         """What belongs to the chosen arguments: one tree, or a tuple of them if they are chosen by a sequence."""

@@ -17,9 +17,9 @@ from tinyjax.api.embedding import checked_size
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
 from tinyjax.api.jit_intake import INTAKE, brought, is_put
 from tinyjax.api.jit_refs import Lendings
-from tinyjax.api.jit_reroll import Choice, Rerolling, launched_first, remembered_by
+from tinyjax.api.jit_reroll import Choice, Rerolling, launched_first, remembered_by, staged_alone
 from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already, on_device
-from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, staged, traces_of
+from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, traces_of
 from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
 from tinyjax.api.named_functions import name_in_module
 from tinyjax.api.non_finite import Check, checked_program
@@ -378,9 +378,8 @@ class Jitted(AheadOfTime[P, R]):
         found = cache.get(key)
         kept = found is not None
         if found is None:
-            found = staged(call.function, treedef, avals, lies)
-            if self._rerolling is not None:
-                found = self._rerolling.rolled(found)
+            stage = staged_alone if self._rerolling is None else self._rerolling.staged
+            found = stage(call.function, treedef, avals, lies)
             kept = reusable(found)
             if kept:
                 cache.put(key, found)

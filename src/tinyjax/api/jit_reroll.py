@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
 
 from attrs import evolve, frozen
 
 from tinyjax import backend
 from tinyjax.api.devices import default_backend
 from tinyjax.api.embedding import launched
+from tinyjax.api.jit_traces import staged
 from tinyjax.caching import remembered
+from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
+from tinyjax.lax.explicit import Given
+from tinyjax.lax.within import Rewriting, rewriting_in_force
 from tinyjax.prepared.runners import launch_of
 from tinyjax.prepared.stacked import AnyLaunch, StackedLaunch, free, operands_in_stacks, results_of_stacks
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.concrete import ConcreteArray, active_frame
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.border import Bordered, bordered
 from tinyjax.transforms.inline import inline, once_or_small
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
 #: What `jit` takes as `reroll`.
 Choice: TypeAlias = bool | Literal["auto"]
@@ -28,6 +36,11 @@ Choice: TypeAlias = bool | Literal["auto"]
 #: without, which save 770 equations there; on 4 layers it takes 1.4 times as long, and on 12 0.4 times.
 ASKED: Final = 100
 PAYS: Final = 1000
+#: How many equations a loop must save in what is differentiated, to be made before that; and at most which part of
+#: these may be left outside of it. Otherwise, and where there are several, loops are looked for in the gradient, where
+#: there is more to be seen: updates, which may be of the same blocks, or a first layer that hands nothing back.
+BEFORE: Final = 1000
+LEFT: Final = 3
 #: With this, XLA sees on the CPU that a loop may write to the row that it has read; without, it copies whole stacks.
 IN_PLACE: Final = ("xla_cpu_copy_insertion_use_region_analysis", True)
 #: Functions of so many equations are spelled out where they are called, before repetitions are looked for.
@@ -52,9 +65,33 @@ class Rerolling:
             raise InputError(f"jit: reroll is True, False or 'auto', got {choice!r}")
         return Rerolling(0, largest) if choice else None
 
-    def rolled(self, traced: Traced) -> Traced:
-        """The function, with such a program."""
-        from tinyjax.control.remade import remade  # few ask for it
+    @collecting_seldom
+    def staged(
+        self, function: Callable[..., object], treedef: PyTreeDef, avals: Sequence[ShapedArray], lies: Given | None
+    ) -> Traced:
+        """The function staged out, with such a program. What it differentiates has loops before: layers are gone
+        through as often as there are only forwards, and the loops back follow from these."""
+        from tinyjax.control.fused_loops import fused  # few ask for it
+        from tinyjax.control.remade import remade
+
+        before: list[int] = []
+
+        def first(traced: Traced) -> Traced:
+            found, saved = self._with_loops(traced)
+            if saved < BEFORE or not _one_loop(found.jaxpr, saved // LEFT):
+                return traced
+            before.append(saved)
+            return found
+
+        with Rewriting(active_frame(), first) as frame, frame:
+            traced = staged(function, treedef, avals, lies)
+        found, saved = self._with_loops(traced)
+        if not before and (found is traced or saved < self.in_all):
+            return traced
+        return evolve(found, jaxpr=remade(fused(found.jaxpr)))
+
+    def _with_loops(self, traced: Traced) -> tuple[Traced, int]:
+        """The function, with loops in the place of layers, and how many equations these save."""
         from tinyjax.transforms.known_arrays import spelled_out
         from tinyjax.transforms.reroll import reroll
         from tinyjax.transforms.sizes import Sizes
@@ -65,11 +102,30 @@ class Rerolling:
         captured = [array.value if isinstance(array, ConcreteArray) else None for array in traced.captured]
         spelled, kept = spelled_out(flat, captured, self.largest)
         found = reroll(spelled, at_least=ASKED, bordered=True)
+        if found is spelled:
+            return traced, 0
         size = Sizes()
         saved = size.of(flat.eqns) - size.of(found.eqns)
-        if found is spelled or saved < self.in_all:
-            return traced
-        return evolve(traced, jaxpr=remade(found), captured=tuple([traced.captured[i] for i in kept]))
+        return evolve(traced, jaxpr=found, captured=tuple([traced.captured[i] for i in kept])), saved
+
+
+def _one_loop(jaxpr: Jaxpr, most: int) -> bool:
+    """Whether a program is one loop, but for what makes rows for stacks, and at most so many other equations."""
+    from tinyjax.control.scan import Scan  # few ask for it
+    from tinyjax.transforms.rows import expands
+
+    others = [eqn for eqn in jaxpr.eqns if not eqn.invars or not expands(eqn)] if jaxpr.inner else []
+    return len(others) <= most and sum(isinstance(eqn.primitive, Scan) for eqn in others) == 1
+
+
+def staged_alone(
+    function: Callable[..., object], treedef: PyTreeDef, avals: Sequence[ShapedArray], lies: Given | None
+) -> Traced:
+    """A function staged out as it is, also where functions have loops: its program is for other calls, too."""
+    if rewriting_in_force() is None:
+        return staged(function, treedef, avals, lies)
+    with Rewriting(active_frame(), None) as frame, frame:
+        return staged(function, treedef, avals, lies)
 
 
 @remembered

@@ -54,4 +54,4 @@ def axis_names(effects: Effects) -> frozenset[str]:
 
 def must_stay(effects: Effects) -> bool:
     """Whether an equation with these effects has to be kept, and in order."""
-    return any(not effect.droppable for effect in effects)
+    return bool(effects) and any(not effect.droppable for effect in effects)

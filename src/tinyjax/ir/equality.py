@@ -51,6 +51,8 @@ def _same(x: object, y: object, pairs: _Pairs) -> bool:
     cls = type(x)
     if cls is not type(y):
         return False
+    if cls is int or cls is str:  # most are
+        return x == y
     if isinstance(x, float) and isinstance(y, float):
         return struct.pack("<d", x) == struct.pack("<d", y)
     if isinstance(x, complex) and isinstance(y, complex):

@@ -56,9 +56,14 @@ def subjaxprs(primitive: Parameters) -> tuple[Jaxpr, ...]:
     found: tuple[Jaxpr, ...] = ()
     for name in value_fields(primitive):
         value = getattr(primitive, name)
-        if type(value) not in PLAIN_TYPES:
+        if not _is_plain(value):
             found += tuple(programs_of(value))
     return found
+
+
+def _is_plain(parameter: object) -> bool:
+    """Whether a parameter is a number, a name, or a tuple of such, which hold no programs."""
+    return type(parameter) in PLAIN_TYPES or (type(parameter) is tuple and PLAIN_TYPES.issuperset(map(type, parameter)))
 
 
 def programs_of(parameter: object) -> Iterator[Jaxpr]:
@@ -120,7 +125,7 @@ def holds_programs(primitive: Primitive) -> bool:
     """Whether there are programs within a primitive."""
     for name in value_fields(primitive):
         value = getattr(primitive, name)
-        if type(value) not in PLAIN_TYPES and any(True for _ in programs_of(value)):
+        if not _is_plain(value) and any(True for _ in programs_of(value)):
             return True
     return False
 

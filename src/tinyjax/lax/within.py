@@ -5,8 +5,8 @@ Each is a frame within the innermost one, which ends with the block: in this thr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeVar, final
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar, final
 
 from attrs import evolve
 from typing_extensions import override
@@ -23,8 +23,11 @@ from tinyjax.tracing.array import Array
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ROOT, active_frame, enterable, innermost
 from tinyjax.tracing.frames import Entered, Frame, Opened, in_force, outwards
+from tinyjax.tracing.programs import Traced
 
 R = TypeVar("R")
+#: What becomes of a function that has been staged.
+Rewrite: TypeAlias = Callable[[Traced], Traced]
 
 
 class Within(Entered):
@@ -62,6 +65,18 @@ class Interpreted(Within):
     def __init__(self, inner: Frame, by_python: bool) -> None:
         super().__init__(inner)
         self.by_python: bool = by_python
+
+
+@final
+class Rewriting(Within):
+    """The frame within, in which functions are staged and rewritten before they are differentiated; None: they are not,
+    or no longer."""
+
+    __slots__ = ("rewrite",)
+
+    def __init__(self, inner: Frame, rewrite: Rewrite | None) -> None:
+        super().__init__(inner)
+        self.rewrite: Rewrite | None = rewrite
 
 
 @final
@@ -123,6 +138,15 @@ def runs_by_python() -> bool:
         if isinstance(frame, Interpreted):
             return frame.by_python
     return False
+
+
+def rewriting_in_force() -> Rewrite | None:
+    """What becomes of the programs of functions before they are differentiated; None: they aren't staged first."""
+    if innermost() is not ROOT:
+        for frame in outwards(active_frame()):
+            if isinstance(frame, Rewriting):
+                return frame.rewrite
+    return None
 
 
 def known(x: Array) -> bool:

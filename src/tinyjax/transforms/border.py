@@ -59,12 +59,17 @@ def bordered(jaxpr: Jaxpr, first: int = 0, kinds: Sequence[int] = ()) -> Bordere
     ctx = Rebuilding([Var(i, aval) for i, aval in enumerate(avals)])
     whole: dict[tuple[int, ...] | int, Var] = dict(zip(inputs, ctx.invars, strict=True))
     env: dict[int, Atom] = {}
+    waiting: dict[int, Eqn] = {}  # what makes rows for stacks, until somebody else reads one
 
     def read(atom: Atom) -> Atom:
         if not isinstance(atom, Var):
             return atom
         found = env.get(atom.index)
-        if found is None:
+        if found is None and atom.index in waiting:
+            eqn = waiting[atom.index]
+            (found,) = ctx.again(eqn, tuple(map(read, eqn.invars)))
+            env[atom.index] = found
+        elif found is None:
             chain = chains.members.get(atom.index)
             found = (
                 whole[atom.index]
@@ -81,6 +86,8 @@ def bordered(jaxpr: Jaxpr, first: int = 0, kinds: Sequence[int] = ()) -> Bordere
         if rows is not None and (chain := chains.members.get(rows[0])) is not None:
             part = _part(ctx, whole[chain], chain.index(rows[0]), len(rows))
             env[out] = ctx.converted(part, eqn.outvars[0].aval)
+        elif len(eqn.invars) == 1 and chains.of(eqn.invars[0]) and expands(eqn):
+            waiting[out] = eqn
         else:
             bound = ctx.again(eqn, tuple(map(read, eqn.invars)))
             env.update(zip([var.index for var in eqn.outvars], bound, strict=True))

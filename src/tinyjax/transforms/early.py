@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, final
 
+from tinyjax.caching import bounded
 from tinyjax.contexts.rebuilding import DEPTH
 from tinyjax.ir.effects import must_stay
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn, Jaxpr, Var
 from tinyjax.ir.traverse import inner_programs
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.elementwise import Elementwise
+from tinyjax.primitives.slicing import Concatenate
 from tinyjax.primitives.structure import Reduction
 from tinyjax.transforms.late import ARRANGING
 from tinyjax.transforms.rows import Lazy
@@ -50,14 +53,7 @@ class _Early:
 
     def __init__(self, eqns: Sequence[Eqn], lazy: Lazy) -> None:
         self._eqns = eqns
-        self._operands = [
-            {
-                lazy.root(atom).index if atom.index in lazy.eqns else atom.index
-                for atom in eqn.invars
-                if type(atom) is Var
-            }
-            for eqn in eqns
-        ]
+        self._operands = [set(own) for own in lazy.roots(eqns)]
         #: Of what equations read: which row of it, where they read rows.
         self._rows: dict[int, dict[int, int]] = {}
         for i, eqn in enumerate(eqns) if lazy.rows else ():
@@ -67,6 +63,8 @@ class _Early:
                     own = self._rows.setdefault(i, {})
                     own[base.index] = max(at, own.get(base.index, 0))
         self._maker = {out.index: i for i, eqn in enumerate(eqns) for out in eqn.outvars}
+        #: Whether what each makes is no scalar.
+        self._wide = [any(out.aval.shape for out in eqn.outvars) for eqn in eqns]
         self._moves: Sequence[bool] = self._movable()
         #: The equations that compute something of inputs alone, quickly or for results of the program alone: how many
         #: of them one after the other.
@@ -84,13 +82,13 @@ class _Early:
                 known = self._free.get(maker)
                 if known is None:
                     return None
-                if any(out.aval.shape for out in self._eqns[maker].outvars):  # scalars are kept
+                if self._wide[maker]:  # scalars are kept
                     depth = max(depth, known + 1)
-        if not any(out.aval.shape for out in eqn.outvars):  # a step of a schedule, say, which may be a call
+        if not self._wide[i]:  # a step of a schedule, say, which may be a call
             return None if must_stay(eqn.primitive.effects) else depth
-        quick = depth <= DEPTH and (isinstance(eqn.primitive, (Elementwise, *ARRANGING)) or _scales(eqn))
-        for_results = self._moves[i] and isinstance(eqn.primitive, (Elementwise, Reduction, *ARRANGING))
-        return depth if quick or for_results else None
+        kind = type(eqn.primitive)
+        quick = depth <= DEPTH and (_by_elements(kind) or _scales(eqn))
+        return depth if quick or (self._moves[i] and (_by_elements(kind) or issubclass(kind, Reduction))) else None
 
     def ordered(self) -> list[Eqn]:
         """The equations in their new order."""
@@ -120,7 +118,7 @@ class _Early:
     def _of_a_tensor(self, i: int) -> bool:
         """Whether an equation's only operand is an array that is an input: weights that are converted, say."""
         own = self._operands[i]
-        return len(own) == 1 and own.isdisjoint(self._maker) and any(out.aval.shape for out in self._eqns[i].outvars)
+        return len(own) == 1 and self._wide[i] and own.isdisjoint(self._maker)
 
     def _terms_to_layers(self, places: list[int]) -> None:
         """Moves what is made of inputs for terms of a sum, as their squares are for a penalty, to where a layer reads
@@ -170,7 +168,7 @@ class _Early:
         """Whether an equation may be part of an update: it treats each element by itself, or its result is a scalar. A
         backward pass has others in each layer."""
         eqn = self._eqns[i]
-        quick = isinstance(eqn.primitive, (Elementwise, *ARRANGING)) or not any(out.aval.shape for out in eqn.outvars)
+        quick = _by_elements(type(eqn.primitive)) or not self._wide[i]
         programs = list(inner_programs([eqn]))
         quick = quick or joins_scalars(eqn) or (bool(programs) and all(map(_of_an_update, programs)))
         return i in self._free or (self._moves[i] and quick)
@@ -198,13 +196,28 @@ class _Early:
         results are scalars, which cost nothing to keep."""
         found: list[bool] = [False] * len(self._eqns)
         length: dict[int, int] = {}  # of what follows from a variable
+        wide = set[int]()  # variables from which results follow that are no scalars
         for i in range(len(self._eqns) - 1, -1, -1):
             eqn = self._eqns[i]
             after = max([length.get(out.index, 0) for out in eqn.outvars if out.aval.shape], default=0) + 1
-            found[i] = after <= _LENGTH and not must_stay(eqn.primitive.effects)
+            updates = any(out.index in wide or (out.aval.shape and out.index not in length) for out in eqn.outvars)
+            if updates:
+                wide |= self._operands[i]
+            kind = type(eqn.primitive)
+            # What ends in scalars alone, as the last layer does before a loss, is no update unless it goes by elements.
+            moves = updates or _by_elements(kind) or issubclass(kind, (Reduction, Concatenate))
+            found[i] = moves and after <= _LENGTH and not must_stay(eqn.primitive.effects)
+            after = after if found[i] else _LENGTH
             for index in self._operands[i]:
-                length[index] = max(length.get(index, 0), after if found[i] else _LENGTH)
+                if after > length.get(index, 0):
+                    length[index] = after
         return found
+
+
+@bounded(4096)
+def _by_elements(kind: type[Primitive]) -> bool:
+    """Whether primitives of a class treat each element by itself, or only arrange them."""
+    return issubclass(kind, Elementwise) or kind in ARRANGING
 
 
 def _scales(eqn: Eqn) -> bool:
@@ -214,4 +227,4 @@ def _scales(eqn: Eqn) -> bool:
 
 def _of_an_update(jaxpr: Jaxpr) -> bool:
     """Whether a program, a branch say, may be part of an update: it has no products of matrices."""
-    return all(isinstance(eqn.primitive, (Elementwise, Reduction, *ARRANGING)) for eqn in jaxpr.eqns)
+    return all(_by_elements(type(eqn.primitive)) or isinstance(eqn.primitive, Reduction) for eqn in jaxpr.eqns)

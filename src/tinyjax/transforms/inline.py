@@ -12,7 +12,7 @@ from tinyjax.ir.holding import AnyProgram, ProgramT, as_closed, changed
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr
 from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.traverse import nested_programs, subjaxprs
+from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.verify import verify
 from tinyjax.transforms.arguments import function, whole
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read
@@ -65,14 +65,14 @@ def once_or_small(program: AnyProgram, size: int = 4) -> Choice:
     jaxpr = closed.jaxpr
     sites: Counter[Jaxpr] = Counter()
     for nested in nested_programs(jaxpr):
-        sites.update(callee for eqn in nested.eqns for callee in subjaxprs(eqn.primitive))
+        sites.update(nested.inner)
     sizes: dict[Jaxpr, int] = {}
 
     def choice(eqn: Eqn) -> bool:
         callee = _callee(eqn)
         return callee is not None and (sites[callee] == 1 or sizes.get(callee, 0) <= largest)
 
-    for nested in nested_programs(jaxpr):
+    for nested in nested_programs(jaxpr)[:-1]:
         # Its size after inlining.
         found = [(_callee(eqn), choice(eqn)) for eqn in nested.eqns]
         sizes[nested] = sum(sizes[callee] if callee is not None and chosen else 1 for callee, chosen in found)
@@ -88,6 +88,8 @@ def _callee(eqn: Eqn) -> Jaxpr | None:
 
 def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
     """The program with the equations of what it calls, what that calls, and so on."""
+    if not jaxpr.inner:
+        return jaxpr
     rules: dict[type[Primitive], Callable[[Primitive], Inlinable] | None] = {}
     ctx = Rebuilding(jaxpr.invars)
     inlined = False

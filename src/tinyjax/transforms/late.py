@@ -15,7 +15,9 @@ from tinyjax.primitives.structure import BroadcastInDim, Transpose
 from tinyjax.transforms.rows import Lazy
 
 #: What has no fewer elements than its operand, so that there is no more to keep where it is applied later.
-ARRANGING: Final = (BroadcastInDim, Iota, Reshape, Squeeze, Transpose)
+ARRANGING: Final = frozenset({BroadcastInDim, Iota, Reshape, Squeeze, Transpose})
+#: What costs next to nothing.
+_LIGHT: Final = ARRANGING | QUICK
 
 #: How many equations right before who reads them are put in order.
 _STRETCH: Final = 12
@@ -30,11 +32,11 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     their layer, they are part of its block: XLA makes them part of what reads them, and nothing is stacked.
     """
     first: dict[int, int] = {}  # the first place where a variable is read
-    last: dict[int, int] = {}  # and the last one
+    last: dict[int | tuple[int, int], int] = {}  # and the last one, of rows of each row
     makers = {out.index: eqn for eqn in eqns for out in eqn.outvars}
-    readers = Counter(
-        index for eqn in eqns for index in {lazy.root(atom).index for atom in eqn.invars if isinstance(atom, Var)}
-    )
+    roots = lazy.roots(eqns)
+    rows = {index: (base.index, at) for index, (base, at) in lazy.rows.items()}
+    readers = Counter(index for own in roots for index in set(own))
 
     def longer(eqn: Eqn, at: int, place: int, depth: int = 0) -> int:
         """For how many equations more operands are kept if this one moves there, from `at`, with those before it that
@@ -46,11 +48,10 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
                 root, maker = var.index, makers.get(var.index)
                 if maker is None or not var.aval.shape:
                     continue  # inputs are kept, and scalars take no memory
-                follows = isinstance(maker.primitive, ARRANGING) or type(maker.primitive) in QUICK
-                if readers[root] == 1 and depth < DEPTH and follows:
+                if readers[root] == 1 and depth < DEPTH and type(maker.primitive) in _LIGHT:
                     found += longer(maker, at, place, depth + 1)
                 else:
-                    found += max(0, place - max(at, last.get(root, at)))
+                    found += max(0, place - max(at, last.get(rows.get(atom.index, root), at)))
         return found
 
     keys: list[int] = []
@@ -58,31 +59,38 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
         eqn = eqns[at]
         place = at
         wanted = max(at, min([first.get(out.index, at) for out in eqn.outvars], default=at))
-        quick = type(eqn.primitive) in QUICK or (
-            isinstance(eqn.primitive, Elementwise) and not eqn.outvars[0].aval.shape
-        )
-        if isinstance(eqn.primitive, ARRANGING) or (
-            wanted > at and quick and 2 * longer(eqn, at, wanted) <= wanted - at
+        if wanted > at and (
+            type(eqn.primitive) in ARRANGING or (_quick(eqn) and 2 * longer(eqn, at, wanted) <= wanted - at)
         ):
             place = wanted
         keys.append(place)
         # What is joined has come from where it is made: there, it is part of a block.
-        read = -1 if isinstance(eqn.primitive, Concatenate) else place
+        read = -1 if type(eqn.primitive) is Concatenate else place
+        for root in roots[at]:
+            if read < first.get(root, len(eqns)):
+                first[root] = read
         for atom in eqn.invars:
-            if isinstance(atom, Var):
-                root = lazy.root(atom).index
-                first[root] = min(first.get(root, read), read)
-                last[root] = max(last.get(root, read), read)
+            if type(atom) is Var:
+                index = atom.index
+                part = rows[index] if index in rows else lazy.root(atom).index if index in lazy.eqns else index
+                if read > last.get(part, -2):
+                    last[part] = read
     keys.reverse()
     # Of those with one place, whoever is read comes before who reads; and what has its place there was last already.
-    return _in_order_of_operands([eqns[at] for at in sorted(range(len(eqns)), key=keys.__getitem__)], lazy)
+    order = sorted(range(len(eqns)), key=keys.__getitem__)
+    return _in_order_of_operands([eqns[at] for at in order], [roots[at] for at in order])
 
 
-def _in_order_of_operands(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
+def _quick(eqn: Eqn) -> bool:
+    primitive = eqn.primitive
+    return type(primitive) in QUICK or (isinstance(primitive, Elementwise) and not eqn.outvars[0].aval.shape)
+
+
+def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]]) -> list[Eqn]:
     """These equations with those that cost next to nothing, and come right before the first that reads them, in the
     order in which that has them as operands: which of them came first before may differ from layer to layer."""
     maker = {out.index: at for at, eqn in enumerate(eqns) for out in eqn.outvars}
-    operands = [[maker.get(lazy.root(atom).index, -1) for atom in eqn.invars if isinstance(atom, Var)] for eqn in eqns]
+    operands = [[maker.get(root, -1) for root in own] for own in roots]
     first = [-1] * len(eqns)  # the first equation that reads what each makes
     for at in range(len(eqns) - 1, -1, -1):
         for i in operands[at]:
@@ -113,4 +121,4 @@ def _in_order_of_operands(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
 
 
 def _light(eqn: Eqn) -> bool:
-    return isinstance(eqn.primitive, ARRANGING) or type(eqn.primitive) in QUICK
+    return type(eqn.primitive) in _LIGHT

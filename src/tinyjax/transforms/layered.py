@@ -28,7 +28,7 @@ def parted(jaxpr: Jaxpr) -> Jaxpr:
 
     A step may be one branch of several, as where it is left out if gradients aren't finite.
     """
-    return rewritten(jaxpr, partial(_instead, PARTING))
+    return rewritten(jaxpr, partial(_instead, PARTING)) if jaxpr.inner else jaxpr
 
 
 def stacked_loops(jaxpr: Jaxpr) -> Jaxpr:
@@ -37,20 +37,20 @@ def stacked_loops(jaxpr: Jaxpr) -> Jaxpr:
     A step may be a loop over time, or over parts of a batch, with the weights of all layers as operands. Stacks of them
     make it have one size, and what follows from its results loops over rows.
     """
-    return rewritten(jaxpr, partial(_instead, STACKING))
+    return rewritten(jaxpr, partial(_instead, STACKING)) if jaxpr.inner else jaxpr
 
 
 def _instead(
     table: RuleTable[[], Jaxpr | None], ctx: Rebuilding, eqn: Eqn, now: Callable[[Atom], Atom]
 ) -> Sequence[Atom] | None:
     primitive = eqn.primitive
-    rule = table.find(type(primitive)) if holds_programs(primitive) else None
-    found = None if rule is None else rule(primitive)
+    rule = table.find(type(primitive))
+    found = None if rule is None or not holds_programs(primitive) else rule(primitive)
     return None if found is None else ctx.applied(found, tuple(map(now, eqn.invars)), eqn.source)
 
 
 def loop_bodies(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     """The programs that equations hold to which stacks may be handed that are made outside."""
-    for eqn in jaxpr.eqns:
-        if holds_programs(eqn.primitive) and STACKING.find(type(eqn.primitive)) is not None:
+    for eqn in jaxpr.eqns if jaxpr.inner else ():
+        if STACKING.find(type(eqn.primitive)) is not None and holds_programs(eqn.primitive):
             yield from subjaxprs(eqn.primitive)

@@ -40,14 +40,16 @@ def numbers_apart(jaxpr: Jaxpr) -> Jaxpr:
 
     So layers that differ in a number, a rate or a distance say, are equal blocks.
     """
+    if not jaxpr.inner:
+        return jaxpr
     groups: dict[Primitive, list[_Applied]] = {}
     found: dict[int, _Applied] = {}  # by the identity of primitives, which the program keeps alive
     for eqn in jaxpr.eqns:
         primitive = eqn.primitive
-        if id(primitive) in found or not holds_programs(primitive):
+        if id(primitive) in found:
             continue
         rule = APPLYING.find(type(primitive))
-        if rule is None:
+        if rule is None or not holds_programs(primitive):
             continue
         (program,) = subjaxprs(primitive)
         numbers = tuple([atom for each in program.eqns for atom in each.invars if isinstance(atom, Literal)])

@@ -58,23 +58,27 @@ def labels(eqns: Sequence[Eqn]) -> Numbers:
     """
     primitives = _Interned()
     types: dict[ShapedArray, int] = {}
+    known: dict[int, int] = {}  # by identity: most are the same objects, which the equations keep alive
     keys: dict[Hashable, int] = {}
-    found = np.empty(len(eqns), np.int64)
+    found: list[int] = []
     for i, eqn in enumerate(eqns):
-        effects = eqn.primitive.effects
-        key: Hashable
-        if effects and must_stay(effects):
-            key = -1, i
+        key = [primitives.number(eqn.primitive)]
+        if key[0] < 0:
+            key.append(i)
         else:
-            avals = [types.setdefault(atom.aval, len(types)) for atom in eqn.invars]
-            key = (primitives.number(eqn.primitive), *avals)
-        found[i] = keys.setdefault(key, len(keys))
-    return found
+            for atom in eqn.invars:
+                aval = atom.aval
+                number = known.get(id(aval))
+                if number is None:
+                    number = known[id(aval)] = types.setdefault(aval, len(types))
+                key.append(number)
+        found.append(keys.setdefault(tuple(key), len(keys)))
+    return np.array(found, np.int64)
 
 
 @final
 class _Interned:
-    """Numbers for primitives: one for all that are the same, to the bit."""
+    """Numbers for primitives: one for all that are the same, to the bit; -1 for those with effects that must stay."""
 
     def __init__(self) -> None:
         self._by_identity: dict[int, int] = {}
@@ -85,18 +89,23 @@ class _Interned:
         known = self._by_identity.get(id(primitive))
         if known is not None:
             return known
+        if must_stay(primitive.effects):
+            number = -1
+        else:
+            number = self._equal(primitive)
+        # The equations keep it alive, so that its identity stays its own.
+        self._by_identity[id(primitive)] = number
+        return number
+
+    def _equal(self, primitive: Primitive) -> int:
         alike = self._by_value.setdefault(primitive, [])
         # Equal parameters may still differ: 0.0 and -0.0, or 1 and True.
         same = [number for other, number in alike if same_value(other, primitive)]
         if same:
-            number = same[0]
-        else:
-            number = self._count
-            self._count += 1
-            alike.append((primitive, number))
-        # The equations keep it alive, so that its identity stays its own.
-        self._by_identity[id(primitive)] = number
-        return number
+            return same[0]
+        self._count += 1
+        alike.append((primitive, self._count))
+        return self._count
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, final
 
 from attrs import frozen
@@ -11,7 +11,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
-from tinyjax.primitives.structure import BroadcastInDim
+from tinyjax.primitives.structure import BroadcastInDim, ReduceSum
 
 #: Numbers of results above this are those of equations that are applied where they are read.
 _FAR: Final = 1 << 20
@@ -38,6 +38,14 @@ class Lazy:
             var = operand
             eqn = self.eqns.get(var.index)
         return var
+
+    def roots(self, eqns: Iterable[Eqn]) -> list[list[int]]:
+        """The variables that the operands of these equations are made of."""
+        eqns_of = self.eqns
+        return [
+            [self.root(atom).index if atom.index in eqns_of else atom.index for atom in eqn.invars if type(atom) is Var]
+            for eqn in eqns
+        ]
 
     def joined(self, eqn: Eqn) -> list[tuple[Atom, bool]] | None:
         """What an equation stacks, if that is what it does; and whether that has a leading axis of size 1 already."""
@@ -87,6 +95,8 @@ def drops(eqn: Eqn) -> bool:
     primitive, shape = eqn.primitive, eqn.invars[0].aval.shape
     if isinstance(primitive, Squeeze):
         return primitive.dimensions == (0,)
+    if isinstance(primitive, ReduceSum):  # of one row, as where a stack is differentiated
+        return primitive.axes == (0,) and shape[0] == 1
     return isinstance(primitive, Reshape) and shape[:1] == (1,) and primitive.new_sizes == shape[1:]
 
 

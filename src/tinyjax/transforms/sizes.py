@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import final
 
 from tinyjax.ir.program import Eqn, Jaxpr
-from tinyjax.ir.traverse import holds_programs, nested_programs, subjaxprs
+from tinyjax.ir.traverse import inner_programs, nested_programs
 
 
 @final
@@ -18,12 +18,8 @@ class Sizes:
 
     def of(self, eqns: Iterable[Eqn]) -> int:
         """How many these are."""
-        count = 0
-        for eqn in eqns:
-            count += 1
-            if holds_programs(eqn.primitive):
-                count += sum(map(self._program, subjaxprs(eqn.primitive)))
-        return count
+        eqns = list(eqns)
+        return len(eqns) + sum(map(self._program, inner_programs(eqns)))
 
     def _program(self, jaxpr: Jaxpr) -> int:
         if jaxpr not in self._known:

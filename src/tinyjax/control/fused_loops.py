@@ -1,0 +1,161 @@
+"""Loops over what another loop has stacked, as part of that loop."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import compress
+from typing import final
+
+from attrs import frozen
+
+from tinyjax.control.carry import groups
+from tinyjax.control.scan import Scan
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.effects import must_stay
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read, without_unread
+
+
+def fused(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with loops made part of the one whose stacks they go through, where each iteration needs no more of
+    that than its own.
+
+        { lambda ; a:f64[9,3] b:f64[9,3]. let c:f64[9,3] = scan[… jaxpr={ lambda ; a:f64[3]. let b:f64[3] = exp a
+            in (b,) }] a; d:f64[9,3] = scan[… jaxpr={ lambda ; a:f64[3] b:f64[3]. let c:f64[3] = sub a b in (c,) }] b c
+            in (d,) }
+        { lambda ; a:f64[9,3] b:f64[9,3]. let c:f64[9,3] = scan[… jaxpr={ lambda ; a:f64[3] b:f64[3].
+            let c:f64[3] = exp a; d:f64[3] = sub b c in (d,) }] a b in (c,) }
+
+    So what becomes of weights is computed beside their gradients, and no stack of gradients is there.
+    """
+    return bottom_up(jaxpr, _fused)
+
+
+def _fused(jaxpr: Jaxpr) -> Jaxpr:
+    at = 0
+    while at < len(jaxpr.eqns):
+        pair = _Pair.of(jaxpr, at) if isinstance(jaxpr.eqns[at].primitive, Scan) else None
+        if pair is None:
+            at += 1
+        else:
+            jaxpr = pair.joined(jaxpr)
+    return jaxpr
+
+
+def _scan(eqn: Eqn) -> Scan:
+    assert isinstance(eqn.primitive, Scan)
+    return eqn.primitive
+
+
+def _vars(atoms: Sequence[Atom]) -> Iterator[Var]:
+    return (atom for atom in atoms if isinstance(atom, Var))
+
+
+@final
+@frozen
+class _Pair:
+    """The loop at `first`, and the one at `second`, which goes through its stacks. What depends on the first one, and
+    is needed by the second one only as rows of these, comes `after` both."""
+
+    first: int
+    second: int
+    after: frozenset[int]
+
+    @staticmethod
+    def of(jaxpr: Jaxpr, first: int) -> _Pair | None:
+        """The first loop after this one that can be part of it."""
+        one = jaxpr.eqns[first]
+        scan = _scan(one)
+        if must_stay(scan.effects):
+            return None
+        stacks = {out.index for out in scan.results(one.outvars)[1]}
+        made = {out.index for out in one.outvars}
+        after = set[int]()
+        for at in range(first + 1, len(jaxpr.eqns)):
+            eqn = jaxpr.eqns[at]
+            if must_stay(eqn.primitive.effects):
+                return None
+            read_here = {var.index for var in _vars(eqn.invars)}
+            if not made.isdisjoint(read_here):
+                if isinstance(eqn.primitive, Scan) and _fits(scan, eqn, eqn.primitive, stacks, made):
+                    return _Pair(first, at, frozenset(after))
+                after.add(at)
+                made.update(out.index for out in eqn.outvars)
+        return None
+
+    def joined(self, jaxpr: Jaxpr) -> Jaxpr:
+        """The program with one loop in the place of both."""
+        ctx = Rebuilding(jaxpr.invars, jaxpr.names)
+        env: dict[int, Atom] = dict(enumerate(jaxpr.invars))
+        for at in range(self.second):
+            if at != self.first and at not in self.after:
+                _again(ctx, env, jaxpr.eqns[at])
+        one, two = jaxpr.eqns[self.first], jaxpr.eqns[self.second]
+        others = (jaxpr.outvars, *(eqn.invars for at, eqn in enumerate(jaxpr.eqns) if at != self.second))
+        both = _Both(one, two, {var.index for atoms in others for var in _vars(atoms)})
+        ins = (*both.consts, *both.starts, *both.rows)
+        outs = ctx.emit(both.loop(), read(env, ins), [var.aval for var in both.results], one.source)
+        env.update(zip([var.index for var in both.results], outs, strict=True))
+        for at in (*sorted(self.after), *range(self.second + 1, len(jaxpr.eqns))):
+            _again(ctx, env, jaxpr.eqns[at])
+        return without_unread(ctx.finish(read(env, jaxpr.outvars)))
+
+
+@final
+class _Both:
+    """The loop that does what two do: its constants, first carries, and arrays that are gone through, the same ones
+    once; and what it returns, of the stacks of the first loop those that are `wanted`."""
+
+    def __init__(self, one: Eqn, two: Eqn, wanted: Collection[int]) -> None:
+        self._loops = _scan(one), _scan(two)
+        self._operands = [scan.operands(eqn.invars) for scan, eqn in zip(self._loops, (one, two), strict=True)]
+        (last, self._stacks), (more, ys) = [
+            scan.results(eqn.outvars) for scan, eqn in zip(self._loops, (one, two), strict=True)
+        ]
+        self._kept = [stack.index in wanted for stack in self._stacks]
+        (consts, starts, rows), (consts_, starts_, rows_) = self._operands
+        self.consts: list[Atom] = list(dict.fromkeys([*consts, *consts_]))
+        self.starts: list[Atom] = [*starts, *starts_]
+        self.rows: list[Atom] = list(dict.fromkeys([*rows, *(atom for atom in rows_ if atom not in self._stacks)]))
+        self.results: list[Var] = [*last, *more, *compress(self._stacks, self._kept), *ys]
+
+    def loop(self) -> Scan:
+        """The loop itself."""
+        one, two = self._loops
+        types: dict[Atom, ShapedArray] = {}  # of what is gone through: one row of it
+        for scan, operands in zip(self._loops, self._operands, strict=True):
+            types.update(zip(operands[2], scan.operands(scan.jaxpr.in_avals)[2], strict=True))
+        avals = [*(atom.aval for atom in self.consts), *(atom.aval for atom in self.starts), *map(types.get, self.rows)]
+        ctx = Rebuilding([Var(i, aval) for i, aval in enumerate(avals) if aval is not None])
+        consts, carries, rows = groups(ctx.invars, (len(self.consts), len(self.starts)))
+        constant: dict[Atom, Atom] = dict(zip(self.consts, consts, strict=True))
+        row: dict[Atom, Atom] = dict(zip(self.rows, rows, strict=True))
+        start, found = iter(carries), list[list[Sequence[Atom]]]()
+        for scan, operands in zip(self._loops, self._operands, strict=True):
+            ins = [*map(constant.__getitem__, operands[0]), *(next(start) for _ in operands[1])]
+            env: dict[int, Atom] = dict(enumerate([*ins, *map(row.__getitem__, operands[2])]))
+            for eqn in scan.jaxpr.eqns:
+                _again(ctx, env, eqn)
+            found.append(scan.results(read(env, scan.jaxpr.outvars)))
+            row.update(zip(self._stacks, found[0][1], strict=True))  # the other loop goes through these
+        (last, stacks), (more, ys) = found
+        body = without_unread(ctx.finish([*last, *more, *compress(stacks, self._kept), *ys]))
+        reverse, unroll = two.reverse if two.num_carry else one.reverse, max(one.unroll, two.unroll)
+        return Scan(body, one.length, reverse, len(self.consts), len(self.starts), unroll)
+
+
+def _fits(one: Scan, eqn: Eqn, two: Scan, stacks: set[int], made: set[int]) -> bool:
+    """Whether a loop reads stacks of the first one row by row, and nothing else that depends on it."""
+    if two.length != one.length or must_stay(two.effects):
+        return False
+    if two.reverse != one.reverse and two.num_carry and one.num_carry:
+        return False
+    consts, starts, rows = two.operands(eqn.invars)
+    if not made.isdisjoint(var.index for var in _vars((*consts, *starts))):
+        return False
+    return all(var.index in stacks or var.index not in made for var in _vars(rows))
+
+
+def _again(ctx: Rebuilding, env: dict[int, Atom], eqn: Eqn) -> None:
+    outs = ctx.again(eqn, read(env, eqn.invars))
+    env.update(zip([var.index for var in eqn.outvars], outs, strict=True))

@@ -1,0 +1,137 @@
+"""Within `jit(reroll=True)`, layers become a loop before they are differentiated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tests.transforms.test_kinds_of_layers import adam
+from tests.transforms.test_layered import close
+from tests.transforms.test_penalties import X, lines, weights
+from tests.transforms.test_stages import clipped, descent, layer
+from tinyjax.control.scan import Scan
+from tinyjax.ir.program import Jaxpr
+
+#: So many layers save enough equations.
+DEEP = 130
+
+
+def plain(layers: Any, x: Any) -> Any:
+    for i in range(len(layers)):
+        x = layer(layers[f"layer_{i}"], x)
+    return tnp.mean(x**2)
+
+
+def with_penalty(layers: Any, x: Any) -> Any:
+    return plain(layers, x) + 0.01 * sum(tnp.sum(w * w) for w in tj.tree.leaves(layers))
+
+
+def step(model: Callable[[Any, Any], Any], update: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda layers, x: update(tj.grad(model)(layers, x), layers)
+
+
+def staged_equations(monkeypatch: pytest.MonkeyPatch, f: Callable[..., Any], *args: Any) -> int:
+    """How many equations the whole function is staged to, before what is left becomes loops."""
+    from tinyjax.api import jit_reroll
+
+    found: list[Jaxpr] = []
+    with_loops = jit_reroll.Rerolling._with_loops
+
+    def noting(self: jit_reroll.Rerolling, traced: Any) -> Any:
+        found.append(traced.jaxpr)
+        return with_loops(self, traced)
+
+    monkeypatch.setattr(jit_reroll.Rerolling, "_with_loops", noting)
+    tj.jit(f, reroll=True).lower(*args)
+    return len(found[-1].eqns)
+
+
+def test_a_gradient_is_staged_with_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As they are, each layer has some thirty equations, forwards and backwards.
+    assert staged_equations(monkeypatch, tj.grad(plain), weights(DEEP), X) < 12 * DEEP
+
+
+@pytest.mark.parametrize(("model", "update"), [(plain, clipped), (with_penalty, adam)])
+def test_steps_have_one_size_and_compute_the_same(
+    model: Callable[[Any, Any], Any], update: Callable[[Any, Any], Any]
+) -> None:
+    f = step(model, update)
+    assert lines(f, DEEP) == lines(f, DEEP + 30) <= lines(f, 48)
+    layers = weights(DEEP)
+    close(tj.jit(f, reroll=True)(layers, X), f(layers, X))
+
+
+def test_updates_are_computed_beside_gradients() -> None:
+    def f(layers: Any, x: Any) -> Any:
+        return tj.tree.map(lambda w, g: w - 0.1 * g, layers, tj.grad(plain)(layers, x))
+
+    text = tj.jit(f, reroll=True).lower(weights(DEEP), X).as_text()
+    assert text.count("stablehlo.while") == 2
+
+
+def test_values_auxiliary_data_and_other_transformations() -> None:
+    def model(layers: Any, x: Any) -> Any:
+        loss = plain(layers, x)
+        return loss, {"double": 2 * loss, "name": None, "shape": x.shape}
+
+    def f(layers: Any, x: Any) -> Any:
+        (loss, aux), gradient = tj.value_and_grad(model, has_aux=True)(layers, x)
+        assert aux["shape"] == x.shape
+        return loss, aux["double"], gradient
+
+    def g(layers: Any, x: Any) -> Any:
+        value, pull_back = tj.vjp(plain, layers, x)
+        return value, pull_back(2.0 * value)
+
+    def h(layers: Any, x: Any) -> Any:
+        return tj.vmap(lambda y: tj.grad(plain)(layers, y))(tnp.stack([x, 2.0 * x]))
+
+    def twice(layers: Any, x: Any) -> Any:
+        return tj.grad(lambda w: sum(tnp.sum(g * g) for g in tj.tree.leaves(tj.grad(plain)(w, x))))(layers)
+
+    layers = weights(DEEP)
+    for each in (f, g, h, twice):
+        close(tj.jit(each, reroll=True)(layers, X), each(layers, X))
+
+
+def test_other_jitted_functions_are_traced_as_they_are() -> None:
+    inner = tj.jit(tj.grad(plain))
+    layers = weights(DEEP)
+    tj.jit(inner, reroll=True)(layers, X)
+    assert not any(isinstance(eqn.primitive, Scan) for eqn in inner.trace(layers, X).jaxpr.jaxpr.eqns)
+
+
+def test_refs_are_written() -> None:
+    def f(layers: Any, x: Any) -> Any:
+        ref = tj.new_ref(tnp.zeros(()))
+
+        def model(w: Any) -> Any:
+            y = plain(w, x)
+            ref[...] = tj.lax.stop_gradient(y)
+            return y
+
+        gradient = tj.grad(model)(layers)
+        return gradient, ref[...]
+
+    layers = weights(DEEP)
+    close(tj.jit(f, reroll=True)(layers, X), f(layers, X))
+
+
+def test_on_auto() -> None:
+    layers = weights(DEEP)
+    f = step(plain, descent)
+    close(tj.jit(f, reroll="auto")(layers, X), f(layers, X))
+    assert "stablehlo.while" in tj.jit(f, reroll="auto").lower(layers, X).as_text()
+
+
+def test_an_error_names_the_line() -> None:
+    def model(w: Any) -> Any:
+        return tnp.sum(w @ np.ones((4, 4)))
+
+    with pytest.raises(tj.errors.TinyjaxError, match=r"matmul|dot"):
+        tj.jit(tj.grad(model), reroll=True)(np.ones((3, 3)))
