@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, final
 
+import numpy as np
 from attrs import field, frozen
 from typing_extensions import override
 
@@ -22,6 +23,7 @@ from tinyjax.contexts.cells import Cell
 from tinyjax.errors import RefError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.primitives.conversion import stop_gradient
+from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array
@@ -90,16 +92,17 @@ class Ref(Cell[Array]):
 
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         current = self.current()
-        given = _fitting(current, index, value)
+        given, mode = _fitting(current, index, value)
         if index is Ellipsis:
             self.store(convert(broadcast_to(given, self.shape), self.dtype, self.weak_type))
         else:
-            self.store(current.at[index].set(given))
+            self.store(current.at[index].set(given, mode=mode))
 
     def addupdate(self, x: ArrayLike, idx: Index = ...) -> None:
         """Adds to what it holds at an index: positions that an index has twice get both."""
         current = self.current()
-        self.store(current.at[idx].add(_fitting(current, idx, x)))
+        given, mode = _fitting(current, idx, x)
+        self.store(current.at[idx].add(given, mode=mode))
 
     @property
     def at(self) -> At:
@@ -221,21 +224,27 @@ class Part:
 
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         held = self.ref[self.index]
-        self.ref[self.index] = held.at[index].set(_fitting(held, index, value))
+        given, mode = _fitting(held, index, value)
+        self.ref[self.index] = held.at[index].set(given, mode=mode)
 
 
-def _fitting(held: Array, index: Index, value: ArrayLike) -> Array:
-    """What is to be written at an index of what a Ref holds, where it loses nothing."""
+def _fitting(held: Array, index: Index, value: ArrayLike) -> tuple[Array, GatherScatterMode | None]:
+    """What is to be written at an index of what a Ref holds, where it loses nothing; and how. As in JAX, a computed
+    position that is out of range is moved to where it is read, too, but what has such positions in an array isn't
+    written."""
     if isinstance(value, Ref):
         raise RefError(f"a Ref holds an array, and no {value!r}. Write what that holds, value[...].")
     given = as_array(value)
-    index_keys.parse(held, index, strict=True)
+    entries = index_keys.parse(held, index, strict=True).entries
     if result_type([held.aval.strengthen(), given.aval])[0] != held.dtype:
         raise RefError(
             f"a value of type {given.aval} is written to a Ref that holds {held.aval}, where it would lose "
             f'something. Convert it: value.astype("{held.dtype}").'
         )
-    return given
+    positions = [entry for entry in entries if isinstance(entry, Array | np.ndarray)]
+    computed = any(isinstance(entry, Array) for entry in positions)
+    moved = computed and not any(entry.ndim for entry in positions)
+    return given, GatherScatterMode.CLIP if moved else None
 
 
 def _home(frame: Frame) -> Frame:
