@@ -14,6 +14,7 @@ from tests.transforms.test_kinds_of_layers import adam
 from tests.transforms.test_layered import close
 from tests.transforms.test_penalties import X, lines, weights
 from tests.transforms.test_stages import clipped, descent, layer
+from tinyjax.control.fused_loops import computes_of_rows
 from tinyjax.control.scan import Scan
 from tinyjax.ir.program import Jaxpr
 
@@ -72,6 +73,14 @@ def test_updates_are_computed_beside_gradients() -> None:
 
     text = tj.jit(f, reroll=True).lower(weights(DEEP), X).as_text()
     assert text.count("stablehlo.while") == 2
+
+
+def test_gradients_are_not_stacked_for_an_update_that_needs_them_later() -> None:
+    """Where the loop of the update isn't one with the loop back, loops are looked for in all of it instead."""
+    for model in plain, with_penalty:
+        program = tj.jit(step(model, adam), reroll=True).trace(weights(DEEP), X).jaxpr.jaxpr
+        assert any(isinstance(eqn.primitive, Scan) for eqn in program.eqns)
+        assert not computes_of_rows(program)
 
 
 def test_values_auxiliary_data_and_other_transformations() -> None:

@@ -12,7 +12,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import ir, lax
 from tinyjax.api.make_jaxpr import eval_jaxpr
-from tinyjax.control.fused_loops import fused
+from tinyjax.control.fused_loops import computes_of_rows, fused
 from tinyjax.control.scan import Scan
 from tinyjax.ir.typecheck import typecheck
 
@@ -120,3 +120,30 @@ def test_loops_within_loops() -> None:
     result = fused(closed.jaxpr)
     assert [loops(inner) for inner in result.inner if loops(inner)] == [1]
     np.testing.assert_allclose(eval_jaxpr(result, closed.consts, A, B)[0], f(A, B), rtol=1e-14)
+
+
+def backwards(a: Any, b: Any, update: Callable[[Any], Any]) -> Any:
+    """A loop, one that goes back through its stacks, and what becomes of those of the latter."""
+    _, kept = summed(tnp.sin, a)
+    _, gradients = summed(lambda x, y: x * y, kept, b, reverse=True)
+    return update(gradients)
+
+
+@pytest.mark.parametrize(
+    ("update", "expected"),
+    [
+        (lambda g: g, False),
+        (lambda g: [g[0], tnp.concatenate([g[:2], g[3:]]), g.T], False),
+        (lambda g: g - 1.0, False),
+        (lambda g: 2.0 * g[:-1], True),
+        (lambda g: 2.0 * g[0], True),
+        (lambda g: mapped(tnp.exp, g), True),
+        (lambda g: mapped(tnp.exp, g[1:]), True),
+    ],
+    ids=["as they are", "placed", "of a stack", "of some rows", "of a row", "a loop", "a loop over some"],
+)
+def test_what_is_computed_of_a_backward_loops_rows(update: Callable[[Any], Any], expected: bool) -> None:
+    jaxpr = tj.make_jaxpr(lambda a, b: backwards(a, b, update))(A, B).jaxpr
+    assert computes_of_rows(jaxpr) is expected
+    within = tj.make_jaxpr(tj.checkpoint(lambda a, b: backwards(a, b, update)))(A, B).jaxpr
+    assert computes_of_rows(within) is expected

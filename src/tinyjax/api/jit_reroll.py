@@ -70,8 +70,9 @@ class Rerolling:
         self, function: Callable[..., object], treedef: PyTreeDef, avals: Sequence[ShapedArray], lies: Given | None
     ) -> Traced:
         """The function staged out, with such a program. What it differentiates has loops before: layers are gone
-        through as often as there are only forwards, and the loops back follow from these."""
-        from tinyjax.control.fused_loops import fused  # few ask for it
+        through as often as there are only forwards, and the loops back follow from these. But not if all gradients
+        would have to be there together for what is computed of them."""
+        from tinyjax.control.fused_loops import computes_of_rows, fused  # few ask for it
         from tinyjax.control.remade import remade
 
         before: list[int] = []
@@ -86,7 +87,13 @@ class Rerolling:
         with Rewriting(active_frame(), first) as frame, frame:
             traced = staged(function, treedef, avals, lies)
         found, saved = self._with_loops(traced)
-        if not before and (found is traced or saved < self.in_all):
+        if before:
+            joined = fused(found.jaxpr)
+            if not computes_of_rows(joined):
+                return evolve(found, jaxpr=remade(joined))
+            traced = staged_alone(function, treedef, avals, lies)
+            found, saved = self._with_loops(traced)
+        if found is traced or saved < self.in_all:
             return traced
         return evolve(found, jaxpr=remade(fused(found.jaxpr)))
 

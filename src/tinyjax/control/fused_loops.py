@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import compress
-from typing import final
+from typing import Final, final
 
 from attrs import frozen
 
@@ -13,7 +13,14 @@ from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
+from tinyjax.ir.traverse import nested_programs
+from tinyjax.primitives.slicing import Concatenate, Slice
+from tinyjax.primitives.structure import Reduction
+from tinyjax.transforms.late import ARRANGING
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read, without_unread
+
+#: What takes rows from stacks, and puts them together.
+_PLACING: Final = ARRANGING | {Concatenate, Slice}
 
 
 def fused(jaxpr: Jaxpr) -> Jaxpr:
@@ -29,6 +36,42 @@ def fused(jaxpr: Jaxpr) -> Jaxpr:
     So what becomes of weights is computed beside their gradients, and no stack of gradients is there.
     """
     return bottom_up(jaxpr, _fused)
+
+
+def computes_of_rows(jaxpr: Jaxpr) -> bool:
+    """Whether something is computed of rows that a loop has stacked which goes through another one's stacks, as loops
+    back do: of all gradients, say, which have to be there together for it. What is computed of a whole stack isn't
+    meant: there is one without loops, too."""
+    return any(map(_computes_of_rows, nested_programs(jaxpr)))
+
+
+def _computes_of_rows(jaxpr: Jaxpr) -> bool:
+    stacks = set[int]()  # of all loops
+    back = set[int]()  # of those that go through such stacks
+    rows = set[int]()  # of the latter
+    for eqn in jaxpr.eqns:
+        read_here = {var.index for var in _vars(eqn.invars)}
+        if not rows.isdisjoint(read_here) and not _places(eqn):
+            return True
+        if isinstance(eqn.primitive, Scan):
+            through = {var.index for var in _vars(eqn.primitive.operands(eqn.invars)[2])}
+            if not back.isdisjoint(through):
+                return True
+            made = {out.index for out in eqn.primitive.results(eqn.outvars)[1]}
+            if not stacks.isdisjoint(through):
+                back |= made
+            stacks |= made
+        elif not (back | rows).isdisjoint(read_here) and _places(eqn):
+            rows.update(out.index for out in eqn.outvars)
+    return False
+
+
+def _places(eqn: Eqn) -> bool:
+    """Whether rows are only taken from a stack, or put together: also as a sum along axes of size 1, which is the
+    transpose of what makes rows."""
+    if isinstance(eqn.primitive, Reduction):
+        return eqn.outvars[0].aval.size == eqn.invars[0].aval.size
+    return type(eqn.primitive) in _PLACING
 
 
 def _fused(jaxpr: Jaxpr) -> Jaxpr:
