@@ -146,7 +146,10 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
         (4, (NamedSharding(mesh=Mesh('a': 4), spec=P('a',)),))
         """
         jaxpr = self.closed_jaxpr.jaxpr
-        users = {atom: [eqn for eqn in jaxpr.eqns if atom in eqn.invars] for atom in jaxpr.invars}
+        users: dict[Atom, list[Eqn]] = {atom: [] for atom in jaxpr.invars}
+        for eqn in jaxpr.eqns:
+            for atom in users.keys() & set(eqn.invars):
+                users[atom].append(eqn)
         only = [users[atom][0] if len(users[atom]) == 1 else None for atom in jaxpr.invars]
         return _on(mesh, only[len(self.closed_jaxpr.consts) :])
 

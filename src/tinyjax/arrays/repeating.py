@@ -17,10 +17,10 @@ from tinyjax.deferred import LAID_OUT
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import INT64, INTEGERS, HostArray
 from tinyjax.ir.result_types import made_once
+from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.primitives.structure import BroadcastInDim
 
 if TYPE_CHECKING:
-    from tinyjax.meshes import NamedSharding, PartitionSpec
     from tinyjax.tracing.array import Array, ArrayLike
 
 
