@@ -110,7 +110,7 @@ def _floor_divide(x: Array, y: Array) -> Array:
     x, y = broadcast(x, y)
     dtype = x.aval.dtype
     if dtype in FLOATS:
-        return _float_divmod(x, y)[0]
+        return _float_quotient(x, y)[0]
     quotient = apply(div, x, y)
     if dtype in UNSIGNED:
         return quotient
@@ -118,9 +118,8 @@ def _floor_divide(x: Array, y: Array) -> Array:
     return where(rounded_up, quotient - 1, quotient)
 
 
-@prepared_as(closed.divide_with_remainder)
-def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
-    """The quotient has the sign of x / y, a remainder that of y, even where they are zero.
+def _float_quotient(x: Array, y: Array) -> tuple[Array, Array]:
+    """The quotient, which has the sign of x / y even where it is zero, and what remains with the sign of x.
 
     Where x / y is known without rounding, at zeros and infinities, it is the quotient.
     """
@@ -130,7 +129,13 @@ def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
     opposite = plain & (rest != 0) & (apply(sign, y) != apply(sign, rest))
     quotient = where(opposite, quotient - 1, quotient)
     quotient = where(plain & (quotient == 0), constant_like(quotient, 0), quotient)
-    return apply(round_away_from_zero, quotient), _signed_remainder(rest, y)
+    return apply(round_away_from_zero, quotient), rest
+
+
+@prepared_as(closed.divide_with_remainder)
+def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
+    quotient, rest = _float_quotient(x, y)
+    return quotient, _signed_remainder(rest, y)
 
 
 def remainder(x: Array, y: Array) -> Array:
@@ -191,11 +196,11 @@ def power(x: Array, y: Array) -> Array:
     exponent = _known_integer(y)
     if exponent is not None:
         return integer_power(promote_numeric(x)[0], exponent)
+    if x.aval.dtype in INEXACT and y.aval.dtype in INTEGERS:
+        return apply(pow_, x, y)
     base, raised = promote_numeric(x, y)
     if base.aval.dtype in INTEGERS:
         return _power_of_integers(*broadcast(base, raised))
-    if x.aval.dtype in INEXACT and y.aval.dtype in INTEGERS:
-        return apply(pow_, x, y)
     return apply(pow_, base, raised)
 
 

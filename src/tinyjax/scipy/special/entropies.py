@@ -234,12 +234,11 @@ def logsumexp(
     largest = tnp.where(tnp.isfinite(largest), largest, lax.full_like(largest, 0))
     terms = lax.exp(x - largest)
     total = tnp.sum(terms if factors is None else terms * factors, axis, keepdims=True)
-    sign = lax.sign(total)
-    magnitude = lax.abs(total) if return_sign else total
-    found = lax.log(magnitude) + largest
-    if not keepdims:
-        found, sign = (tnp.squeeze(v, _axes(axis, x.aval.ndim)) for v in (found, sign))
-    return (found, sign) if return_sign else found
+    found = lax.log(lax.abs(total) if return_sign else total) + largest
+    dropped = () if keepdims else _axes(axis, x.aval.ndim)
+    if return_sign:
+        return tnp.squeeze(found, dropped), tnp.squeeze(lax.sign(total), dropped)
+    return tnp.squeeze(found, dropped)
 
 
 def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
