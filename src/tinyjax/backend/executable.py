@@ -123,6 +123,16 @@ def first_lines(error: BaseException, count: int = 8) -> str:
     return "\n".join(lines[:count])
 
 
+def failed(error: Exception, name: str, where: object) -> NoReturn:
+    """Raises what a run has failed by: the error of a function of the host that it calls, or an XlaError."""
+    failure = host_failure(error)
+    if failure is None:
+        raise XlaError(f"{name!r} failed on {where}:\n{first_lines(error)}") from error
+    if failure.passes:
+        raise failure.error from None
+    raise XlaError(f"{name!r} failed on {where}: {failure.reason}") from failure.error
+
+
 _VERSION: Final = tuple([int(part) for part in version.__version__.split(".")[:2]])
 
 
@@ -271,12 +281,7 @@ class Executable(Loaded):
                 raise DeletedBufferError(
                     f"argument {i} of {name!r}: {deleted_message(DeviceBuffer(arg, self.device))}"
                 ) from error
-        failure = host_failure(error)
-        if failure is None:
-            raise XlaError(f"{name!r} failed on {self.device}:\n{first_lines(error)}") from error
-        if failure.passes:
-            raise failure.error from None
-        raise XlaError(f"{name!r} failed on {self.device}: {failure.reason}") from failure.error
+        failed(error, name, self.device)
 
     def _run_and_wait(self, args: Sequence[Argument]) -> Sequence[RawBuffer]:
         run = self._execute(args, with_tokens=True)

@@ -21,9 +21,9 @@ from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, ShardedBuffer, dele
 from tinyjax.backend.devices import jax_type
 from tinyjax.backend.dispatcher import Argument
 from tinyjax.backend.embedding import Constants, passed
-from tinyjax.backend.executable import check_donated, first_lines, load
+from tinyjax.backend.executable import check_donated, failed, load
 from tinyjax.backend.handlers import is_foreign
-from tinyjax.backend.host_calls import host_failure, waited_for
+from tinyjax.backend.host_calls import waited_for
 from tinyjax.backend.layouts import Layout, bound_mesh, told_apart
 from tinyjax.backend.loaded import Loaded
 from tinyjax.backend.process import PROCESS
@@ -33,7 +33,7 @@ from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, pla
 from tinyjax.backend.stages import Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
-from tinyjax.errors import CallbackError, DeletedBufferError, DistributedError, InputError, ShardingError, XlaError
+from tinyjax.errors import CallbackError, DeletedBufferError, DistributedError, InputError, ShardingError
 from tinyjax.hlo.lowering import LoweredModule
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
@@ -249,12 +249,7 @@ class SpmdExecutable(Loaded):
         except (RuntimeError, ValueError) as error:
             if is_foreign(error):
                 raise
-            failure = host_failure(error)
-            if failure is None:
-                raise XlaError(f"{name!r} failed on {self._shown()}:\n{first_lines(error)}") from error
-            if failure.passes:
-                raise failure.error from None
-            raise XlaError(f"{name!r} failed on {self._shown()}: {failure.reason}") from failure.error
+            failed(error, name, self._shown())
 
     def _execute(self, placed: Sequence[RawBuffer]) -> Sequence[RawBuffer]:
         run = self._loaded.execute_sharded(placed, with_tokens=self._waits)

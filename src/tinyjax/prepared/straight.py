@@ -88,7 +88,7 @@ def of_host(known: Straight, launch: AnyLaunch, assemble: Assemble | None, kind:
             results = dispatch(array.copy())  # as a program that still runs may read it
         except (RuntimeError, ValueError) as error:
             fail(error, [array], name)
-        out = new(kind)
+        out = new(kind)  # written out, as above: a function more would cost a hundredth of a call
         out.buffer = results[0]
         out.aval = aval
         out.host = None
