@@ -162,6 +162,18 @@ def test_signs() -> None:
         assert np.isnan(found[4].imag)
 
 
+@pytest.mark.parametrize("dtype", [COMPLEX64, COMPLEX128], ids=SHORT_NAMES.__getitem__)
+def test_tangents_at_infinity_have_a_zero_with_the_sign_of_the_other_part(dtype: DType) -> None:
+    angles = np.array([0, 0.5, 2, 3, 4, 1e5])
+    signed = np.concatenate([angles, -angles])
+    for end in (INF, -INF):
+        z = np.array([complex(end, angle) for angle in signed], dtype)
+        for found in [*on_both(tnp.tanh, z), *on_both(lambda z: tnp.tan(lax.complex(z.imag, z.real)), z)]:
+            part, zero = (found.real, found.imag) if found.real.any() else (found.imag, found.real)
+            check_equal(part, np.full(12, np.sign(end), part.dtype))
+            check_equal(zero, np.copysign(0, signed).astype(zero.dtype))
+
+
 def test_complex_numbers_are_true_unless_both_parts_are_zero() -> None:
     z = np.array([0, 1j, 1, complex(0, NAN), complex(-0.0, 0)])
     for found in on_both(lambda z: (tnp.astype(z, bool), lax.convert_element_type(z, bool)), z):

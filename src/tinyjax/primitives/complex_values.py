@@ -93,6 +93,22 @@ def logistic(z: Complexes) -> Complexes:
     return divide(np.asarray(one), one + _exp(np.asarray(-z)))
 
 
+def tanh(z: Complexes) -> Complexes:
+    """NumPy's, but for the sign of the zero at ±infinity: that of the imaginary part, as the array API has it, not that
+    of sin(2y), as in C99, which turns with the angle."""
+    found = np.asarray(np.tanh(z))
+    end = np.isinf(z.real) & np.isfinite(z.imag)
+    if not end.any():
+        return found
+    return _replaced(found, end, found.real, np.copysign(np.zeros_like(z.imag), z.imag))
+
+
+def tan(z: Complexes) -> Complexes:
+    """The hyperbolic tangent of z with its parts exchanged."""
+    w = tanh(of_parts(z.imag, z.real))
+    return of_parts(w.imag, w.real)
+
+
 def rsqrt(z: Complexes) -> Complexes:
     return divide(np.asarray(1, z.dtype), np.asarray(np.sqrt(z)))
 

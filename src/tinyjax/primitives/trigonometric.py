@@ -52,6 +52,7 @@ class Tan(Accurate, Unary):
 
     name: ClassVar[str] = "tan"
     function: ClassVar[NumPyFunction] = np.tan
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.tan
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -148,6 +149,7 @@ class Tanh(Accurate, Unary):
 
     name: ClassVar[str] = "tanh"
     function: ClassVar[NumPyFunction] = np.tanh
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.tanh
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:

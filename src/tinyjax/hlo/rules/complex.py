@@ -310,6 +310,8 @@ def hyperbolic_tangent(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> P
     right, up = abs_(ctx, x), abs_(ctx, y)
     re, im = by_xla(right, up)
     re = _where(ctx, _equals(ctx, x, 0), 0, re)
+    # C99's zero at infinity has the sign of sin(2y), which turns with the angle; the array API's has that of y.
+    im = _where(ctx, logical_and(ctx, _infinite(ctx, x), is_finite(ctx, y)), 0, im)
     return _turned(ctx, re, x), _turned(ctx, im, y)
 
 
