@@ -10,7 +10,17 @@ from typing_extensions import override
 
 
 class TinyjaxError(Exception):
-    """The base of all errors that tinyjax raises on purpose."""
+    """The base of all errors that tinyjax raises on purpose.
+
+    `called` says how the function was called that the user's line calls, where it raised the error: its last line.
+    """
+
+    called: str | None = None
+
+    @override
+    def __str__(self) -> str:
+        message = super().__str__()
+        return message if self.called is None else f"{message}\nCalled as {self.called}."
 
 
 class TypingError(TinyjaxError, TypeError):

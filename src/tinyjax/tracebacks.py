@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from types import FunctionType, TracebackType
 from typing import Final, ParamSpec, TypeVar
+
+from tinyjax.called import say_call
+from tinyjax.errors import TinyjaxError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,8 +36,11 @@ _STANDARD: Final = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _HELPERS: Final = ("attr", "jax", "jaxlib", "ml_dtypes", "msgspec", "numpy", "opt_einsum", "scipy")
 
 
-def filtered(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that users call: the errors that leave it show none of the library's frames."""
+def filtered(function: Callable[P, R], says: bool = False) -> Callable[P, R]:
+    """A function that users call: the errors that leave it show none of the library's frames.
+
+    If it `says` so, its own errors end in how it was called.
+    """
 
     @wraps(function)
     def entry(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -42,12 +48,14 @@ def filtered(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)
         except Exception as error:
             show_users_frames(error)
+            if says:
+                _say_call(error, function, args, kwargs)
             raise
 
     return entry
 
 
-def filtered_method(method: Callable[[T], R]) -> Callable[[T], R]:
+def filtered_method(method: Callable[[T], R], says: bool = False) -> Callable[[T], R]:
     """The same for a method without arguments, or a function of one, with less to hand on."""
 
     @wraps(method)
@@ -56,12 +64,14 @@ def filtered_method(method: Callable[[T], R]) -> Callable[[T], R]:
             return method(self)
         except Exception as error:
             show_users_frames(error)
+            if says:
+                _say_call(error, method, (self,), {})
             raise
 
     return entry
 
 
-def filtered_operator(method: Callable[[T, object], R]) -> Callable[[T, object], R]:
+def filtered_operator(method: Callable[[T, object], R], says: bool = False) -> Callable[[T, object], R]:
     """The same for an operator, or a function of two arguments."""
 
     @wraps(method)
@@ -70,6 +80,8 @@ def filtered_operator(method: Callable[[T, object], R]) -> Callable[[T, object],
             return method(self, other)
         except Exception as error:
             show_users_frames(error)
+            if says:
+                _say_call(error, method, (self, other), {})
             raise
 
     return entry
@@ -118,12 +130,12 @@ def filter_class(cls: C) -> C:
 
 
 def entry_of_function(function: FunctionType) -> FunctionType:
-    """The entry with the least to hand on, for a function that takes one or two arguments by position only."""
+    """The entry, which says how it was called; one or two arguments by position are the least to hand on."""
     code = function.__code__
     plain = not (code.co_flags & _VARIADIC or code.co_kwonlyargcount or function.__defaults__)
     makers: dict[int, Callable[..., object]] = {1: filtered_method, 2: filtered_operator}
     make = makers.get(code.co_argcount, filtered) if plain and code.co_posonlyargcount == code.co_argcount else filtered
-    entry = make(function)
+    entry = make(function, says=True)
     assert isinstance(entry, FunctionType)
     return entry
 
@@ -180,6 +192,19 @@ def show_users_frames(error: BaseException) -> None:
             if isinstance(found, BaseExceptionGroup):
                 pending += found.exceptions
     except RecursionError:  # the stack is full: an entry further out has more room
+        return
+
+
+def _say_call(
+    error: Exception, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+) -> None:
+    """Says in an error how the function was called that raised it, out of the user's sight."""
+    try:
+        if not isinstance(error, TinyjaxError) or _users(error.__traceback__) is not None:
+            return
+        if isinstance(function, FunctionType):
+            say_call(error, function, args, kwargs)
+    except Exception:  # noqa: BLE001 (what the user's objects say of themselves may raise anything)
         return
 
 

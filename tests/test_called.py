@@ -1,0 +1,99 @@
+"""Errors about arguments say how the function that the user called was called, where they don't name them."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tinyjax import lax
+from tinyjax.called import shown
+from tinyjax.errors import InputError, ParseError, ShapeError, TinyjaxError, TypingError
+from tinyjax.scipy import linalg, special
+
+anything: Any = None
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: tnp.sin(anything), "sin(x=None)"),
+        (lambda: tnp.add("x", 1), "add(x1='x', x2=1)"),  # type: ignore[arg-type]
+        (lambda: tnp.concatenate([np.ones(2), anything], axis=0), "concatenate(arrays=[f64[2], None], axis=0)"),
+        (lambda: lax.linalg.cholesky(tnp.ones((2, 3))), "cholesky(x=f64[2,3])"),
+        (lambda: lax.linalg.eigh(np.ones((2, 3), np.float32), lower=False), "eigh(x=f32[2,3], lower=False)"),
+        (lambda: special.gammaln(anything), "gammaln(x=None)"),
+        (lambda: tnp.broadcast_arrays(np.ones(2), np.ones(3)), "broadcast_arrays(*args=(f64[2], f64[3]))"),
+    ],
+)
+def test_how_it_was_called(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(TinyjaxError) as caught:
+        call()
+    assert caught.value.called == said
+    assert str(caught.value).endswith(f"\nCalled as {said}.")
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+
+
+def test_what_is_traced_shows_its_type() -> None:
+    with pytest.raises(ShapeError, match=r"Called as cholesky\(x=f64\[2,3\]\)"):
+        tj.jit(lax.linalg.cholesky)(np.ones((2, 3)))
+    with pytest.raises(ShapeError, match=r"Called as cholesky\(x=f64\[3\]\)"):
+        tj.vmap(lax.linalg.cholesky)(np.ones((2, 3)))
+
+
+def test_it_is_what_the_user_called() -> None:
+    with pytest.raises(TinyjaxError, match=r"Called as cho_factor\(a=f64\[2,3\]\)"):
+        linalg.cho_factor(np.ones((2, 3)))
+
+
+def test_what_names_its_argument_is_as_it_was() -> None:
+    with pytest.raises(ShapeError) as caught:
+        tnp.sum(np.ones(2), axis=3)
+    assert "sum: axis 3" in str(caught.value)
+    assert caught.value.called is None
+
+
+def test_errors_of_what_is_called_within_are_theirs() -> None:
+    """Neither the transformation nor the function that hands a function on is how it was called."""
+    with pytest.raises(TypingError) as caught:
+        tj.vmap(lambda x: x + np.ones(3))(np.ones((2, 4)))
+    assert caught.value.called is None
+    with pytest.raises(InputError) as inner:
+        lax.map(lambda x: tnp.sin(anything) + x, np.ones(2))
+    assert inner.value.called == "sin(x=None)"
+
+
+def test_errors_of_other_kinds_are_as_they_were() -> None:
+    with pytest.raises(ParseError) as caught:
+        tj.ir.parse("{ lambda")
+    assert caught.value.called is None
+
+
+def test_arguments_in_a_few_words() -> None:
+    long = list(range(9))
+    assert shown(long) == "[0, 1, 2, 3, 4, 5, ...]"
+    assert shown([[[1]]]) == "[[[...]]]"
+    assert shown({"a": np.ones(2, np.int8), "b": {}}) == "{'a': i8[2], 'b': {}}"
+    assert shown((np.bool_(True), np.float32(1), np.dtype("f4"), (1,))) == "(bool[], f32[], float32, (1,))"
+    assert shown((np.sin, int, object())) == "(sin, int, object)"
+    assert shown(np.zeros(2, tj.dtypes.bfloat16)) == "bfloat16[2]"
+    with pytest.raises(InputError) as caught:
+        tnp.sin("x" * 1000)  # type: ignore[arg-type]
+    assert len(caught.value.called or "") < 100
+
+
+def test_objects_that_raise_hide_no_error() -> None:
+    class Rude:
+        @property
+        def aval(self) -> object:
+            raise RuntimeError("no")
+
+    with pytest.raises(InputError) as caught:
+        tnp.add(1, Rude())  # type: ignore[arg-type]
+    assert caught.value.called is None
