@@ -6,7 +6,7 @@ attrs class; or pass a function, which keeps the program in this process.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from tinyjax.control.checkpoint import (
@@ -20,7 +20,7 @@ from tinyjax.control.checkpoint import (
     SaveNames,
     SaveNamesExcept,
 )
-from tinyjax.errors import InputError
+from tinyjax.errors import ChoiceError, InputError
 
 __all__ = [
     "Policy",
@@ -30,6 +30,8 @@ __all__ = [
     "dots_with_no_batch_dims_saveable",
     "everything_saveable",
     "nothing_saveable",
+    "offload_dot_with_no_batch_dims",
+    "save_and_offload_only_these_names",
     "save_any_names_but_these",
     "save_anything_except_these_names",
     "save_from_both_policies",
@@ -68,6 +70,46 @@ def save_from_both_policies(first: AnyPolicy, second: AnyPolicy) -> Policy:
     return SaveFromBoth(as_policy(first), as_policy(second))
 
 
+def offload_dot_with_no_batch_dims(offload_src: str, offload_dst: str) -> Policy:
+    """`dots_with_no_batch_dims_saveable`: what JAX moves from one memory, "device", to another, "pinned_host", to wait
+    for the derivative, is kept where it is.
+
+    >>> offload_dot_with_no_batch_dims("device", "pinned_host") == dots_with_no_batch_dims_saveable
+    True
+    """
+    return dots_with_no_batch_dims_saveable
+
+
+def save_and_offload_only_these_names(
+    *,
+    names_which_can_be_saved: Sequence[str],
+    names_which_can_be_offloaded: Sequence[str],
+    offload_src: str,
+    offload_dst: str,
+) -> Policy:
+    """`save_only_these_names` of both: what JAX moves from one memory, "device", to another, "pinned_host", to wait for
+    the derivative, is kept where it is.
+
+    Raises:
+      ChoiceError: a name is among both.
+
+    >>> save_and_offload_only_these_names(
+    ...     names_which_can_be_saved=["a"],
+    ...     names_which_can_be_offloaded=[],
+    ...     offload_src="device",
+    ...     offload_dst="pinned_host",
+    ... )
+    SaveNames(names=frozenset({'a'}))
+    """
+    saved, offloaded = frozenset(names_which_can_be_saved), frozenset(names_which_can_be_offloaded)
+    if saved & offloaded:
+        raise ChoiceError(
+            f"save_and_offload_only_these_names: {sorted(saved & offloaded)} are among names_which_can_be_saved and "
+            "among names_which_can_be_offloaded: each name goes to one of them"
+        )
+    return SaveNames(saved | offloaded)
+
+
 def as_policy(policy: AnyPolicy) -> Policy:
     """A policy, or a function that says the same, as a value; an InputError for what is none."""
     if isinstance(policy, Policy):
@@ -76,6 +118,8 @@ def as_policy(policy: AnyPolicy) -> Policy:
         save_only_these_names: "'name'",
         save_any_names_but_these: "'name'",
         save_anything_except_these_names: "'name'",
+        offload_dot_with_no_batch_dims: "'device', 'pinned_host'",
+        save_and_offload_only_these_names: "names_which_can_be_saved=['name'], ...",
         save_from_both_policies: f"{_HERE}.dots_saveable, {_HERE}.save_only_these_names('name')",
     }
     given: object = policy

@@ -92,6 +92,28 @@ def test_policies_of_names(policy: str) -> None:
     check(*both(policy, "hidden"), ("grad",))
 
 
+def test_policies_that_offload_keep_what_they_would_move() -> None:
+    def kept(lib: Any) -> list[Any]:
+        names = {"names_which_can_be_saved": ["outer"], "names_which_can_be_offloaded": ["hidden"]}
+        memories = {"offload_src": "device", "offload_dst": "pinned_host"}
+        found = lib.checkpoint_policies
+        return [
+            found.offload_dot_with_no_batch_dims("device", "pinned_host"),
+            found.save_and_offload_only_these_names(**names, **memories),
+        ]
+
+    from jax.ad_checkpoint import checkpoint_name
+
+    for ours, theirs in zip(kept(tj), kept(jax), strict=True):
+        check(layers(tj, tnp, tj.checkpoint_name, ours), layers(jax, jnp, checkpoint_name, theirs), ("jit", "grad"))
+    assert kept(tj) == [policies.dots_with_no_batch_dims_saveable, policies.save_only_these_names("hidden", "outer")]
+    for lib in (tj, jax):
+        with pytest.raises(ValueError, match="names_which_can_be_offloaded"):
+            getattr(lib, "checkpoint_policies").save_and_offload_only_these_names(  # noqa: B009
+                names_which_can_be_saved=["a"], names_which_can_be_offloaded=["a"], offload_src="", offload_dst=""
+            )
+
+
 def chain(x: Any) -> Any:
     y = tj.checkpoint_name(tnp.sin(x), "inner")
     return tnp.sin(tnp.exp(y))

@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import pytest
+from jax.experimental.layout import Format, Layout
 from jax.extend.core import Primitive, primitives
 
 import tinyjax as tj
@@ -266,12 +267,10 @@ def test_what_a_function_of_jax_lacks_is_at_the_lines_that_apply_it() -> None:
 
 
 def test_parameters_that_have_no_counterpart_are_named() -> None:
-    with pytest.raises(UnsupportedError, match=r"remat2: the checkpoint policy <function .*policy.*> \(1\)"):
-        from_jax(jax.checkpoint(jnp.sin, policy=policy), 1.0)
-
-
-def policy(*_: object, **__: object) -> bool:
-    return True
+    where = jax.sharding.NamedSharding(jax.make_mesh((1,), ("i",)), jax.sharding.PartitionSpec())
+    layout = Format(Layout(major_to_minor=(0, 1)), where)
+    with pytest.raises(UnsupportedError, match=r"device_put: device_put\[devices=.*Format.*\] is not supported"):
+        from_jax(lambda x: jax.device_put(x, layout), jnp.ones((2, 2)))
 
 
 def scaled(y: jax.Array, x: jax.Array) -> jax.Array:

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import ad_checkpoint, config, core, literals, source_info_util
+from jax._src.interpreters import partial_eval
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn, primitives
 from jax.typing import ArrayLike
@@ -172,6 +173,12 @@ def names_of_policy(policy: object) -> tuple[str, frozenset[str]] | None:
     if isinstance(policy, ad_checkpoint.SaveAnyNamesButThese):
         return "except", frozenset(policy.names)
     return None
+
+
+def keeps(policy: Callable[..., object], eqn: JaxprEqn) -> bool:
+    """Whether a policy lets derivatives keep the results of an equation, be it in another memory."""
+    answer = policy(eqn.primitive, *[atom.aval for atom in eqn.invars], **eqn.params)
+    return answer is not partial_eval.Recompute and bool(answer)
 
 
 def key_ndim(aval: Any) -> int:  # an aval of JAX

@@ -30,7 +30,7 @@ from tinyjax.interop.keys import HOLDING, ON_KEYS
 from tinyjax.interop.linear_calls import transposable
 from tinyjax.interop.missing import lacks_of, missing, refuse
 from tinyjax.interop.parameters import generic
-from tinyjax.interop.policies import from_jax_policy
+from tinyjax.interop.policies import Asked, asked, from_jax_policy
 from tinyjax.interop.requests import Done, Given, OpenRule, Region, Request, Step, region_of, request, resumed
 from tinyjax.interop.rules import no_bits
 from tinyjax.interop.shardings import plain
@@ -61,7 +61,7 @@ T = TypeVar("T")
 class Importer:
     """Imports one program. Programs that JAX shares are imported once; what is missing is marked in its place."""
 
-    __slots__ = ("_done", "_kept", "_known", "_region", "types")
+    __slots__ = ("_asked", "_done", "_kept", "_known", "_region", "types")
 
     def __init__(self) -> None:
         #: Types that are missing, by the places where they are met.
@@ -70,6 +70,7 @@ class Importer:
         self._known: Known = {}
         self._kept: list[Request] = []  # what `_done` identifies by id
         self._region: Region | None = None  # what the program that goes on now is within
+        self._asked: Asked | None = None  # what is asked about its equations
 
     def run(self, wanted: Request) -> Jaxpr:
         """The program."""
@@ -91,7 +92,7 @@ class Importer:
         found: Jaxpr | None = None
         while True:
             step, current = stack[-1]
-            self._region = current.region
+            self._region, self._asked = current.region, current.asked
             wanted = resumed(step, found, current.region)
             if isinstance(wanted, Done):
                 stack.pop()
@@ -99,8 +100,7 @@ class Importer:
                 if not stack:
                     return found
                 continue
-            if wanted.region is None and current.region is not None:
-                wanted = evolve(wanted, region=current.region)
+            wanted = evolve(wanted, region=wanted.region or current.region, asked=wanted.asked or current.asked)
             found = self._done.get(wanted.key)
             if found is None:
                 self._kept.append(wanted)
@@ -164,7 +164,8 @@ class Importer:
             outs = yield from self._applied(ctx, eqn, args, expected, env, rules)
             found = [out.aval for out in outs]
             if all_match(found, expected):
-                return _lying(ctx, eqn, outs)
+                lying = _lying(ctx, eqn, outs)
+                return lying if self._asked is None else self._asked.named(ctx, eqn, lying)
             raise TypingError(f"it gives {listed(found)}, but in JAX {listed(expected)}")
         except (TinyjaxError, LookupError) as error:
             what = name if isinstance(error, _NoSuchPrimitiveError) else f"{name}: {first_line(error)}"
@@ -245,8 +246,8 @@ class Importer:
                 values[key] = generic(value)
             elif key == "attributes" and name in ("composite", "ffi_call"):
                 values[key] = entries(name, jax_equations.attributes(eqn))
-            elif key == "jaxpr" and name == "shard_map":
-                values[key] = yield request(value, rules, region_of(eqn))
+            elif key == "jaxpr" and ("policy" in params or name == "shard_map"):
+                values[key] = yield evolve(request(value, rules, region_of(eqn)), asked=asked(params))
             else:
                 values[key] = yield from self._value(value, rules)
         if "policy" in params:

@@ -14,6 +14,7 @@ from jax.extend.core import JaxprEqn
 from jax.extend.core import Var as JaxVar
 
 from tinyjax.backend import jax_equations
+from tinyjax.interop.policies import Asked
 from tinyjax.ir.program import Jaxpr
 
 T = TypeVar("T")
@@ -64,19 +65,21 @@ class Request:
     """A program to import. Its constants are values, or the next of its first inputs; without `consts`, all of them are
     inputs. `rules` are those it is a part of, innermost first. `region` is what it is within, if that is another one
     than of the program that asks for it. `passed` are variables around it that it doesn't read, but what it applies
-    may: inputs as well, after the constants."""
+    may: inputs as well, after the constants. `asked` is the policy that is asked about its equations, if that is
+    another one than of the program that asks for it."""
 
     jaxpr: JaxJaxpr
     consts: tuple[object, ...]
     rules: tuple[OpenRule, ...]
     region: Region | None = None
     passed: tuple[JaxVar, ...] = ()
+    asked: Asked | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
         """What requests for the same have in common, as long as they live."""
         consts, rules = tuple(map(id, self.consts)), tuple(map(id, self.rules))
-        return id(self.jaxpr), consts, rules, id(self.region), self.passed
+        return id(self.jaxpr), consts, rules, id(self.region), self.passed, self.asked
 
 
 @final

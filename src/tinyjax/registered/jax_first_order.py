@@ -16,6 +16,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.text.registry import Reader, Record, Unreadable, build
+from tinyjax.ir.text.written import Member
 from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.primitives import (
     collectives,
@@ -125,11 +126,12 @@ def _conj(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
 
 @STANDARD.read_by("device_put")
 def _device_put(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
-    """A transfer to where the array already is."""
+    """A transfer to where the array already is, or to another memory there."""
     where = params.get("devices")
     for place in where if isinstance(where, tuple) else (where,):
         here = isinstance(place, Record) and place.name.endswith(("Device", "SingleDeviceSharding"))
-        if place is not None and not here and not isinstance(place, NamedSharding):
+        memory = isinstance(place, Member) and place.enumeration == "MemorySpace"
+        if place is not None and not here and not memory and not isinstance(place, NamedSharding):
             raise UnsupportedError(f"device_put[devices={where}] is not supported: only to meshes, and to one device")
     return conversion.copy
 
