@@ -97,6 +97,28 @@ def test_quantiles_have_the_dtype_of_the_median(dtype: str) -> None:
     assert tnp.nanmedian(x).dtype == expected
 
 
+@pytest.mark.parametrize("dtype", ["int32", "float16", "float32", "float64"])
+@pytest.mark.parametrize("asked", ["float16", "float32", "float64"])
+def test_quantiles_have_the_dtype_of_the_elements_whatever_that_of_q(dtype: str, asked: str) -> None:
+    x, q = np.array([1, 2, 7], dtype), np.array([0.25, 0.5], asked)
+    for name in ("quantile", "nanquantile"):
+        for method in ("linear", "lower", "nearest"):
+            found = getattr(tnp, name)(x, q, method=method)
+            assert found.dtype == tnp.median(x).dtype
+            np.testing.assert_allclose(found, jnp.quantile(x, q.astype(float), method=method), rtol=1e-3)
+        assert tj.grad(lambda q: getattr(tnp, name)(x, q)[0])(q).dtype == asked
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_quantiles_of_more_elements_than_their_dtype_counts(dtype: str) -> None:
+    x = np.random.default_rng(0).permutation(np.linspace(0, 1, 100_001)).astype(tnp.dtype(dtype))
+    for q in (0.3, 0.9, np.array([0.5, 0.75])):
+        for function in (tnp.quantile, tnp.nanquantile):
+            for found in (function(x, q), tj.jit(lambda x, f=function, q=q: f(x, q))(x)):
+                np.testing.assert_allclose(np.asarray(found, float), q, atol=0.004)
+    assert float(tnp.nanmedian(x)) == 0.5
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64", "int64", "float32", "bool"])
 @pytest.mark.parametrize("name", ["min", "max", "nanmin", "nanmax", "sum", "prod"])
 def test_masked_reductions_of_every_dtype(name: str, dtype: str) -> None:

@@ -23,7 +23,7 @@ from tinyjax.arrays.reductions import Axis
 from tinyjax.arrays.shaping import canonical_axes, expand_dims, moveaxis, ravel, reshape, transpose
 from tinyjax.arrays.taking import take_along_axis
 from tinyjax.errors import ChoiceError, DtypeError, ShapeError
-from tinyjax.ir.dtypes import COMPLEXES, INT64
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, INT64
 from tinyjax.ir.shapes import Shape
 from tinyjax.lax.explicit import computed
 from tinyjax.lax.layouts import OutSharding
@@ -103,7 +103,7 @@ def quantile(
 ) -> Array:
     """The quantiles over axes, each a fraction q of the way from the least element to the greatest; nan if one is.
 
-    The axes of q come first. `method` says what is between two elements: "linear", "lower", "higher", "nearest",
+    The axes of q come first; the dtype is that of the elements. `method` says what is between two elements: "linear", "lower", "higher", "nearest",
     "midpoint", or one of NumPy's others. With `weights` it is "inverted_cdf".
 
     >>> quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
@@ -206,9 +206,11 @@ def _quantile(
     if not isinstance(given, str) or given not in _RULES:
         raise ChoiceError(f"{name}: method is one of {', '.join(_RULES)}, not {method!r}")
     (x,) = promote_inexact(as_array(a))
-    x, asked = promote_inexact(x, as_array(q) if isinstance(q, float | int) else asarray(q))
-    if x.dtype in COMPLEXES:
-        raise DtypeError(f"{name} does not accept complex operands, got {x.aval}")
+    (asked,) = promote_inexact(as_array(q) if isinstance(q, float | int) else asarray(q))
+    if asked.dtype.itemsize < FLOAT32.itemsize:  # places are counted in it
+        asked = astype(asked, FLOAT32)
+    if x.dtype in COMPLEXES or asked.dtype in COMPLEXES:
+        raise DtypeError(f"{name} does not accept complex operands, got {x.aval} and {asked.aval}")
     known = asked.concrete()
     found = np.zeros(0) if known is None else np.asarray(known.data).astype(float)
     if found.size and (np.min(found) < 0 or np.max(found) > whole):
@@ -229,7 +231,8 @@ def _quantile(
             raise ShapeError(f"{name}: weights have the shape of the array, or of the axes, got {w.aval}")
         w = broadcast_to(reshape(w, tuple(n if i in axes else 1 for i, n in enumerate(x.shape))), x.shape)
     heavy = reshape(transpose(w, (*kept, *axes)), (*rest, size))
-    picked = _weighted(rows, astype(heavy, x.dtype), _fractions(asked, whole), skip)
+    _, heavy, _ = promote_inexact(rows, heavy, asked)
+    picked = _weighted(rows, heavy, _fractions(asked, whole), skip)
     return _in_place(picked, asked.shape, rest, axes, keepdims)
 
 
@@ -258,11 +261,11 @@ def _ordinary(ordered: Array, q: Array, rule: Rule, skip: bool) -> Array:
     """Of rows in order, nan last: the quantiles, as the last axis."""
     nans = is_nan(ordered)
     count = reductions.sum(~nans, -1, INT64, keepdims=True) if skip else as_array(np.full(1, ordered.shape[-1]))
-    n = astype(count, ordered.dtype)
+    n = astype(count, q.dtype)  # a narrow dtype of the elements may not reach so far
     last = maximum(n - 1, constant_like(n, 0))
     place = minimum(maximum(rule(n, q), constant_like(n, 0)), last)
     below = floor(place)
-    above, part = minimum(below + 1, last), place - below
+    above, part = minimum(below + 1, last), astype(place - below, ordered.dtype)
     shape = (*ordered.shape[:-1], q.size)
     low, high = (take_along_axis(ordered, broadcast_to(astype(i, INT64), shape), -1) for i in (below, above))
     between = where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))
