@@ -103,8 +103,8 @@ def quantile(
 ) -> Array:
     """The quantiles over axes, each a fraction q of the way from the least element to the greatest; nan if one is.
 
-    The axes of q come first; the dtype is that of the elements. `method` says what is between two elements: "linear", "lower", "higher", "nearest",
-    "midpoint", or one of NumPy's others. With `weights` it is "inverted_cdf".
+    The axes of q come first; the dtype is that of the elements. `method` says what is between two elements: "linear",
+    "lower", "higher", "nearest", "midpoint", or one of NumPy's others. With `weights` it is "inverted_cdf".
 
     >>> quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
     Array([2., 3.], dtype=float64)
