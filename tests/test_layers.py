@@ -47,6 +47,7 @@ LAYERS = [
         "distributed",
         "dlpack",
         "dtypes",
+        "memory",
         "ref",
         "sharding",
         "stages",

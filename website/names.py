@@ -55,6 +55,7 @@ MODULES: Final = (
     "tinyjax.experimental.multihost_utils",
     "tinyjax.checkpoints",
     "tinyjax.sharding",
+    "tinyjax.memory",
     "tinyjax.stages",
     "tinyjax.export",
     "tinyjax.core",

@@ -23,6 +23,7 @@ from . import interop as interop
 from . import interpreters as interpreters
 from . import ir as ir
 from . import lax as lax
+from . import memory as memory
 from . import nn as nn
 from . import numpy as numpy
 from . import ops as ops

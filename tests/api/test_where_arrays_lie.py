@@ -88,6 +88,36 @@ def test_kinds_of_memory(kind: str) -> None:
     assert usual.sharding.memory_kind == "device"
 
 
+@pytest.mark.parametrize("name", ["Device", "Host"])
+def test_spaces_are_memories_where_arrays_lie(name: str) -> None:
+    """For arrays on the host, on one device and on a mesh; under transformations, and within compiled functions."""
+
+    def found(lib: ModuleType) -> list[object]:
+        spaces = lib.memory.Space
+        space = getattr(spaces, name)
+
+        def there_and_back(x: Any) -> Any:
+            return lib.device_put(lib.device_put(x, space), spaces.Device) ** 2
+
+        x = lib.numpy.asarray(X)
+        put = [lib.device_put(each, space) for each in (x, X, 1.0, lib.device_put(X, named(lib, "x")))]
+        tree = lib.device_put({"a": x, "b": x}, {"a": space, "b": spaces.Device})
+        mapped = [
+            lib.vmap(there_and_back)(x),
+            lib.grad(lambda x: there_and_back(x).sum())(x),
+            lib.jit(there_and_back)(x),
+        ]
+        lying = [(y.sharding.memory_kind, len(y.sharding.device_set)) for y in (*put, *tree.values())]
+        return [lying, [np.asarray(y).tolist() for y in (*put, *mapped)]]
+
+    assert found(tj) == found(jax)
+
+
+def test_a_space_that_is_left_open_is_no_place() -> None:
+    with pytest.raises(ChoiceError, match=r"use Space\.Device or Space\.Host"):
+        tj.device_put(X, tj.memory.Space.Any)
+
+
 LYING: dict[str, Callable[[ModuleType, Any, Any], Any]] = {
     "element": lambda lib, x, s: x.at[0].get(out_sharding=s),
     "scalar": lambda lib, x, s: x.sum().at[()].get(out_sharding=s),

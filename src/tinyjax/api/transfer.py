@@ -9,10 +9,12 @@ import numpy as np
 from tinyjax import backend
 from tinyjax.errors import ChoiceError, ShardingError
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.value import ConcreteValue
 from tinyjax.lax.layouts import lying
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
-from tinyjax.lax.placing import there_and_back
+from tinyjax.lax.placing import elements_of, there_and_back
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
+from tinyjax.meshes.memory import Space
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -39,14 +41,15 @@ def device_put(x: T, device: Any = None, *, src: Any = None, donate: Any = False
 def device_put(
     x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
 ) -> Any:  # the user's tree; and a tree of devices
-    """The tree with all arrays on devices. Within a function that is compiled all stays where it is, or
-    lies as a NamedSharding says: see `lax.with_sharding_constraint`.
+    """The tree with all arrays on devices. Within a function that is compiled all stays where it is, in the memory that
+    it is in, or lies as a NamedSharding says: see `lax.with_sharding_constraint`.
 
     Args:
       x: a tree of arrays.
       device: a Device, its name such as "cpu:0", one of jax's or a sharding of jax's on one device; "host" is where
         NumPy's arrays are. It may also be a sharding, say a NamedSharding of a mesh with devices, which says what part
-        of an array each device has, or a PartitionSpec on the mesh in force (`set_mesh`). With None,
+        of an array each device has, or a PartitionSpec on the mesh in force (`set_mesh`); or a `memory.Space`, which
+        is another memory of the devices where the array is. With None,
         arrays on devices stay there, and others are put on the default one. Or a tree of these, a prefix of `x`.
       src: where the arrays are, in the same forms. They know that themselves; it is there for programs for JAX.
       donate: whether an array is given up, so that its memory can be used for others; it can't be used afterwards. Or
@@ -81,6 +84,9 @@ def device_put(
         if staged:
             return lying("device_put", array, place) if isinstance(place, NamedSharding | PartitionSpec) else array
         if not isinstance(array, ConcreteArray):
+            found = elements_of(array)
+            if isinstance(place, Space) and found is not None:
+                place = _in_memory(found, place)
             return array if place is None else there_and_back(array, _checked(place))
         moved = _moved(array, place)
         shared = moved is array or moved.value is array.value
@@ -95,8 +101,15 @@ def device_put(
 
 
 def _moved(array: ConcreteArray, place: Any) -> ConcreteArray:
+    if isinstance(place, Space):
+        place = _in_memory(array.value, place)
     value = backend.device_put(array.value) if place is None else backend.move(array.value, _checked(place))
     return array if value is array.value else ConcreteArray(value)
+
+
+def _in_memory(value: ConcreteValue, space: Space) -> Sharding:
+    """As the value lies on devices, or would, in another memory there."""
+    return ConcreteArray(backend.device_put(value)).sharding.with_memory_kind(space.kind)
 
 
 def _checked(place: Any) -> backend.Device | Sharding:
@@ -112,7 +125,7 @@ def _checked(place: Any) -> backend.Device | Sharding:
 
 def _places(device: object, x: object) -> list[Any]:
     """For each leaf of a tree, the place that is said for it."""
-    one = device is None or isinstance(device, backend.Device | Sharding | PartitionSpec | str)
+    one = device is None or isinstance(device, backend.Device | Sharding | PartitionSpec | Space | str)
     if one or tree.is_leaf(tree.flatten(device)[1]):
         return [device] * len(tree.flatten(x)[0])
     return _spread(device, x)
