@@ -119,6 +119,25 @@ def test_several_results(dtype: str) -> None:
     assert_as_primitives(tj.numpy.divmod, plain, plain[1])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_floats_that_numpy_has_too(dtype: str) -> None:
+    limits = np.finfo(dtype)
+    edges = [limits.smallest_subnormal, -3 * limits.smallest_subnormal, limits.tiny, limits.max, limits.min]
+    odd = np.array([*FLOATS, *edges, 1 - limits.eps / 2, 1 + limits.eps], dtype)
+    assert_as_primitives(tj.numpy.spacing, odd)
+    for function in (tj.numpy.fmax, tj.numpy.fmin, tj.numpy.heaviside, tj.numpy.copysign):
+        assert_as_primitives(function, odd[:, None], odd)
+        assert_as_primitives(function, odd, odd[3])
+
+
+@pytest.mark.parametrize("dtype", [*WHOLE, "bool"])
+def test_bits_of_bytes(dtype: str) -> None:
+    x = np.array([0, 1, 2, 0, 7, 0, 0, 1, 1, 0, 100, 0], dtype)
+    assert_as_primitives(tj.numpy.packbits, x)
+    assert_as_primitives(tj.numpy.packbits, x.reshape(3, 4))
+    assert_as_primitives(tj.numpy.packbits, x[1])
+
+
 @pytest.mark.parametrize("bounds", BOUNDS)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_places_among_bounds(bounds: str, dtype: str) -> None:

@@ -223,10 +223,11 @@ def _power_of_integers(x: Array, y: Array) -> Array:
     """Repeated squaring, for exponents of up to 6 bits: others overflow, but for -1, 0 and 1."""
     dtype = x.aval.dtype
     result = where((x == 0) & (y != 0), astype(constant_like(x, 0), dtype), astype(constant_like(x, 1), dtype))
-    for _ in range(6):
+    for left in range(5, -1, -1):
         result = where(y & 1, result * x, result)
-        x = x * x
-        y = apply(shift_right_logical, y, constant_like(y, 1))
+        if left:
+            x = x * x
+            y = apply(shift_right_logical, y, constant_like(y, 1))
     return result
 
 

@@ -91,9 +91,8 @@ def promote_numeric(*arrays: Array) -> Sequence[Array]:
 
 def promote_inexact(*arrays: Array) -> Sequence[Array]:
     """The same, and bools and integers become floats."""
-    promoted = promote(*arrays)
-    if promoted[0].aval.dtype in INEXACT:
-        return promoted
+    if any(array.aval.dtype in INEXACT for array in arrays):
+        return promote(*arrays)
     dtype, weak_type = result_type(array.aval for array in arrays)
     return _convert_all(arrays, inexact_dtype(dtype), weak_type)
 

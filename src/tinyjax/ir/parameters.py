@@ -138,6 +138,20 @@ class Parameters(Immutable, Keyed, ABC):
                 object.__setattr__(self, name, one)
 
     @override
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "__repr__" not in vars(cls):  # or attrs would write one for each class, and Python compile it
+            type.__setattr__(cls, "__repr__", Parameters.__repr__)
+
+    @override
+    def __repr__(self) -> str:
+        """As attrs has it."""
+        fields = [attribute for attribute in attrs.fields(type(self)) if attribute.repr]
+        ways = [repr if attribute.repr is True else attribute.repr for attribute in fields]
+        shown = [f"{field.name}={way(getattr(self, field.name))}" for field, way in zip(fields, ways, strict=True)]
+        return f"{type(self).__qualname__.rpartition('>.')[2]}({', '.join(shown)})"
+
+    @override
     def __str__(self) -> str:
         return self.name
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Final
 
+import numpy as np
+
 from tinyjax.arrays import along_axis, arithmetic, reductions
 from tinyjax.arrays.elementwise import (
     LARGEST,
@@ -21,7 +23,8 @@ from tinyjax.arrays.intake import refuse_out
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, FLOATS, INTEGERS
 from tinyjax.numpy.universal import universal
 from tinyjax.numpy.universal_methods import by
-from tinyjax.prepared.functions import prepared
+from tinyjax.prepared import closed
+from tinyjax.prepared.functions import prepared, prepared_as
 from tinyjax.primitives import rounding
 from tinyjax.primitives.arithmetic import abs_, square
 from tinyjax.primitives.complex import complex_
@@ -232,14 +235,14 @@ def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return arithmetic.minimum(*_pair(x1, x2))
 
 
-@prepared
+@prepared_as(closed.of_floats(np.fmax))
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The larger one, or the one that isn't nan."""
     x, y = _pair(x1, x2)
     return where((x > y) | is_nan(y), x, y)
 
 
-@prepared
+@prepared_as(closed.of_floats(np.fmin))
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The smaller one, or the one that isn't nan."""
     x, y = _pair(x1, x2)
@@ -249,7 +252,7 @@ def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
 clip: Final = arithmetic.clip
 
 
-@prepared
+@prepared_as(closed.of_floats(np.heaviside))
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """0 where x1 is negative, 1 where it is positive, x2 where it is zero."""
     x, y = promote_inexact(*_pair(x1, x2))

@@ -295,14 +295,13 @@ def linspace(
     within = inexact_dtype(result)
     sizes = broadcast_shapes(low.aval.shape, high.aval.shape)
     at = canonical_axis(axis, len(sizes) + 1, "linspace")
-    out, step = _spaced(astype(low, within), astype(high, within), count, bool(endpoint), at, result)
-    out = placed(out, device)
-    return (out, step) if retstep else out
+    low, high = astype(low, within), astype(high, within)
+    out = placed(_spaced(low, high, count, bool(endpoint), at, result), device)
+    return (out, _distance(low, high, count, bool(endpoint))) if retstep else out
 
 
 @prepared
-def _spaced(low: Array, high: Array, count: int, endpoint: bool, at: int, result: DType) -> tuple[Array, Array]:
-    """The numbers, and how far apart they are."""
+def _spaced(low: Array, high: Array, count: int, endpoint: bool, at: int, result: DType) -> Array:
     within = low.aval.dtype
     sizes = broadcast_shapes(low.aval.shape, high.aval.shape)
     low, high = broadcast_to(low, sizes), broadcast_to(high, sizes)
@@ -314,10 +313,17 @@ def _spaced(low: Array, high: Array, count: int, endpoint: bool, at: int, result
     else:
         out = broadcast_to(low, (count, *sizes))
     out = moveaxis(out, 0, at)
-    if result in INTEGERS:
-        out = apply(floor, out)
-    distance = high - low
-    return astype(out, result), distance / spaces if spaces > 0 else scalar(math.nan, within)
+    return astype(apply(floor, out) if result in INTEGERS else out, result)
+
+
+@prepared
+def _distance(low: Array, high: Array, count: int, endpoint: bool) -> Array:
+    """How far apart such numbers are."""
+    sizes = broadcast_shapes(low.aval.shape, high.aval.shape)
+    spaces = count - 1 if endpoint else count
+    if spaces <= 0:
+        return scalar(math.nan, low.aval.dtype)
+    return (broadcast_to(high, sizes) - broadcast_to(low, sizes)) / spaces
 
 
 @prepared

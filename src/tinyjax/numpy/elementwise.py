@@ -145,8 +145,9 @@ def _log_of_sum(x: Array, y: Array, unit: float) -> Array:
         return out
     # Of all logarithms the one whose imaginary part is between -π and π, in this unit.
     half = math.pi / unit
-    turned = arithmetic.remainder(out.imag + half, constant_like(out.imag, 2 * half)) - half
-    return apply(complex_, out.real, turned)
+    real, imag = out.real, out.imag
+    turned = arithmetic.remainder(imag + half, constant_like(imag, 2 * half)) - half
+    return apply(complex_, real, turned)
 
 
 @universal(2, identity=-math.inf)

@@ -154,9 +154,10 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike | Array) -> tuple[Array, 
     places = where(places < -total, -total, where(places >= total, maximum(total - 1, 0), places))
     places = where(places < 0, places + total, places)
     out: list[Array] = []
-    for size in reversed(sizes):
-        out.append(remainder(places, as_array(size)))
-        places = floor_divide(places, maximum(as_array(size), 1))
+    for left in range(len(sizes) - 1, -1, -1):
+        size = as_array(sizes[left])
+        out.append(remainder(places, size))
+        places = floor_divide(places, maximum(size, 1)) if left else places
     return tuple(astype(x, own) if x.dtype != own else x for x in reversed(out))
 
 

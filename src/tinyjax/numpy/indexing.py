@@ -150,12 +150,13 @@ def _halved(ordered: Array, values: Array, side: str) -> Array:
     size = ordered.size
     low = broadcast_to(as_array(np.zeros((), INT64)), values.shape)
     high = broadcast_to(as_array(np.asarray(size, INT64)), values.shape)
-    for _ in range(size.bit_length()):  # halves the interval; a number of steps that is known needs no loop
+    for left in range(size.bit_length() - 1, -1, -1):  # halves the interval; a known number of steps needs no loop
         middle = arithmetic.right_shift(arithmetic.add(low, high), as_array(1))
         element = taking.take(ordered, middle, 0, "clip")
         after = _before(element, values) if side == "left" else arithmetic.invert(_before(values, element))
         after = arithmetic.bitwise_and(after, arithmetic.less(low, high))
-        low, high = where(after, arithmetic.add(middle, as_array(1)), low), where(after, high, middle)
+        low = where(after, arithmetic.add(middle, as_array(1)), low)
+        high = where(after, high, middle) if left else high
     return low
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import overload
 
+import numpy as np
+
 from tinyjax.arrays import arithmetic
 from tinyjax.arrays.elementwise import (
     apply,
@@ -42,7 +44,8 @@ from tinyjax.numpy.finding import nonzero
 from tinyjax.numpy.signatures import Nested
 from tinyjax.numpy.universal import universal
 from tinyjax.numpy.universal_methods import all_bits, any_bits, odd_bits, truths
-from tinyjax.prepared.functions import prepared
+from tinyjax.prepared import closed
+from tinyjax.prepared.functions import prepared, prepared_as
 from tinyjax.primitives import arithmetic as arithmetic_primitives
 from tinyjax.primitives import bitwise
 from tinyjax.primitives.comparison import eq, ne
@@ -164,6 +167,7 @@ def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return apply(bitwise.logical_xor, *map(truth, _pair(x1, x2)))
 
 
+@prepared
 def logical_not(x: ArrayLike, /) -> Array:
     """Whether it is zero."""
     return apply(bitwise.logical_not, truth(as_array(x)))
@@ -332,7 +336,7 @@ def signbit(x: ArrayLike, /) -> Array:
     return found < 0 if dtype != BOOL else _everywhere(found, False)
 
 
-@prepared
+@prepared_as(closed.of_floats(np.copysign))
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The magnitude of x1 with the sign of x2."""
     x, y = promote_inexact(*_pair(x1, x2))

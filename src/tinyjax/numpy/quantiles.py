@@ -257,6 +257,11 @@ def _unweighted(
     return _in_place(picked, asked.shape, rest, axes, keepdims)
 
 
+def _at(ordered: Array, places: Array) -> Array:
+    """The elements of rows at places that there are."""
+    return take_along_axis(ordered, places, -1, "clip", wrap=False)
+
+
 def _ordinary(ordered: Array, q: Array, rule: Rule, skip: bool) -> Array:
     """Of rows in order, nan last: the quantiles, as the last axis."""
     nans = is_nan(ordered)
@@ -267,7 +272,7 @@ def _ordinary(ordered: Array, q: Array, rule: Rule, skip: bool) -> Array:
     below = floor(place)
     above, part = minimum(below + 1, last), astype(place - below, ordered.dtype)
     shape = (*ordered.shape[:-1], q.size)
-    low, high = (take_along_axis(ordered, broadcast_to(astype(i, INT64), shape), -1) for i in (below, above))
+    low, high = (_at(ordered, broadcast_to(astype(i, INT64), shape)) for i in (below, above))
     between = where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))
     out = where((part == 0) | (low == high), low, between)
     bad = count == 0 if skip else reductions.any(nans, -1, keepdims=True)

@@ -13,7 +13,7 @@ from tinyjax.arrays.arithmetic import refuse_complex
 from tinyjax.arrays.elementwise import apply, astype, constant_like, promote, promote_inexact, user_dtype, where
 from tinyjax.arrays.shaping import integer, ravel, transpose
 from tinyjax.errors import ChoiceError, ConcretizationError, DtypeError, InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, INEXACT, INT64, INTEGERS, UINT8
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, INEXACT, INT64, INTEGERS, UINT8, real_dtype
 from tinyjax.lax.binding import sequence
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.arguments import with_axes
@@ -80,22 +80,24 @@ def cov(
             if name == "fweights" and w.dtype not in INTEGERS:
                 raise InputError(f"cov: fweights are integers, got {w.aval}")
             weights = w if weights is None else weights * w
-    mean, total = average(joined, 1, weights, returned=True)
     if weights is None:
-        divisor = as_array(joined.shape[1] - less)
-    elif ddof == 0:
-        divisor = total[0]
-    elif aweights is None:
-        divisor = total[0] - less
+        mean, divisor = average(joined, 1), as_array(joined.shape[1] - less)
     else:
-        divisor = total[0] - less * reductions.sum(weights * as_array(aweights)) / total[0]
+        mean, total = average(joined, 1, weights, returned=True)
+        divisor = total[0]
+        if ddof != 0 and aweights is None:
+            divisor = divisor - less
+        elif ddof != 0:
+            divisor = divisor - less * reductions.sum(weights * as_array(aweights)) / divisor
     divisor = where(
         divisor > 0, divisor, constant_like(divisor, 0)
     )  # too few observations: the quotient has no meaning
     away = joined - mean[:, None]
     heavy = away if weights is None else away * weights
     found = products.matmul(heavy, transpose(conj(away)))
-    return shaping.squeeze(found / astype(divisor, real(found).dtype) if divisor.dtype in INTEGERS else found / divisor)
+    return shaping.squeeze(
+        found / astype(divisor, real_dtype(found.dtype)) if divisor.dtype in INTEGERS else found / divisor
+    )
 
 
 @prepared

@@ -145,15 +145,15 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     whole, bits, bias = _LAYOUT[x.dtype]
     n = astype(n, INT32).clip(-4 * bias, 4 * bias)
     # In steps, each of which is a number of the dtype: the product may be, where the power isn't.
-    for _ in range(4):
+    for left in range(3, -1, -1):
         part = n.clip(-bias + 1, bias)
         pattern = astype(part + bias, whole) + 1
         (power,) = bind(BitcastConvertType(x.dtype), pattern << bits)
-        x, n = x * power, n - part
+        x, n = x * power, n - part if left else n
     return x
 
 
-@prepared
+@prepared_as(closed.of_floats(np.spacing))
 def spacing(x: ArrayLike, /) -> Array:
     """The distance to the next float away from 0, with the sign of x; of a float16, that to the next float above, as in
     NumPy. It is infinite where there is none.
@@ -189,7 +189,7 @@ def _bit_order(name: str, bitorder: str) -> Array:
     return as_array(places[::-1].copy() if bitorder == "big" else places)
 
 
-@prepared
+@prepared_as(closed.packbits)
 def packbits(a: ArrayLike, axis: SupportsIndex | None = None, bitorder: str = "big") -> Array:
     """The elements along an axis, or in row-major order, as bits of uint8: whether they aren't zero, eight to a number.
 

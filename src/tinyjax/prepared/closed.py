@@ -13,7 +13,20 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT32, FLOAT64, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, HostArray
+from tinyjax.ir.dtypes import (
+    BOOL,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    HostArray,
+)
 
 #: The one result, or a list of several arrays.
 Results: TypeAlias = "HostArray | np.generic | list[HostArray]"
@@ -151,3 +164,18 @@ def frexp(steps: Steps | None, avals: Sequence[ShapedArray]) -> Steps | None:
     """Fractions and exponents."""
     (x,) = avals
     return (lambda x: list(map(np.asarray, np.frexp(x)))) if x.dtype in _FLOATS else None
+
+
+def of_floats(function: Steps) -> ClosedForm:
+    """What NumPy's function gives for floats of one dtype."""
+
+    def form(steps: Steps | None, avals: Sequence[ShapedArray]) -> Steps | None:
+        return function if avals[0].dtype in _FLOATS and all(x.dtype == avals[0].dtype for x in avals) else None
+
+    return form
+
+
+def packbits(steps: Steps | None, avals: Sequence[ShapedArray]) -> Steps | None:
+    """Elements as bits of bytes."""
+    (x,) = avals
+    return np.packbits if x.size and x.shape and (x.dtype == BOOL or x.dtype in _WHOLE) else None

@@ -15,14 +15,15 @@ from attrs import evolve, frozen
 
 from tinyjax import backend
 from tinyjax.deferred import Deferred
-from tinyjax.ir.dtypes import DType, HostArray
+from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared import nearby
 from tinyjax.prepared.closed import ClosedForm, Steps
+from tinyjax.prepared.lines import Step, may_differ
 from tinyjax.prepared.primitives import kernel_of, several_of
 from tinyjax.prepared.replayed import STATIC, are_integers
-from tinyjax.prepared.runners import HostRunner, Kernel, Kernels, Launch, LaunchOnMesh, StepFunction, launch_of, step
+from tinyjax.prepared.runners import HostRunner, Kernel, Kernels, Launch, LaunchOnMesh, launch_of
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.straight import Assemble
 from tinyjax.prepared.table import TABLE, Entry, Key
@@ -290,7 +291,7 @@ def _closed(
         return None
     if single:
         return Kernel(found, outs[0], fresh=True)
-    return Kernels((), (step(found, outs[0].dtype, range(n)),), tuple(range(n, n + len(outs))), outs)
+    return Kernels((), n, (Step(found, range(n), outs, several=True),), tuple(range(n, n + len(outs))), outs)
 
 
 def _steps_of(kernels: Kernels, single: bool) -> Steps:
@@ -307,8 +308,8 @@ def _on_host(program: FunctionProgram) -> Kernels | None:
     # The values that every run has are negative here, the last one first; what is computed of them alone is another.
     known: list[HostArray] = captured[::-1]
     places: dict[int, int] = {var.index: i - len(known) for i, var in enumerate(program.jaxpr.invars[: len(known)])}
-    steps: list[tuple[StepFunction, DType, list[int]]] = []
-    count = len(program.jaxpr.invars) - len(known)
+    steps: list[Step] = []
+    operands = count = len(program.jaxpr.invars) - len(known)
     for i, var in enumerate(program.jaxpr.invars[len(known) :]):
         places[var.index] = i
 
@@ -327,7 +328,8 @@ def _on_host(program: FunctionProgram) -> Kernels | None:
             together = several_of(eqn.primitive, avals)
             if together is None:
                 return None
-            steps.append((together, eqn.outvars[0].aval.dtype, list(map(place, eqn.invars))))
+            results = [out.aval for out in eqn.outvars]
+            steps.append(Step(together, list(map(place, eqn.invars)), results, several=True))
             for out in eqn.outvars:
                 places[out.index] = count
                 count += 1
@@ -338,13 +340,13 @@ def _on_host(program: FunctionProgram) -> Kernels | None:
             known.append(made.compute([known[-i - 1] for i in at]))
             places[out.index] = -len(known)
         else:
-            steps.append((made.function, made.dtype, at))
+            steps.append(Step(made.function, at, [made.aval], inexact=may_differ(made.function, avals, made.aval)))
             places[out.index] = count
             count += 1
     outs = list(map(place, program.jaxpr.outvars))
     n = len(known)
-    ready = [step(function, dtype, [n + i for i in at]) for function, dtype, at in steps]
-    return Kernels(tuple(known[::-1]), tuple(ready), tuple([n + i for i in outs]), program.jaxpr.out_avals)
+    ready = [evolve(step, places=[n + i for i in step.places]) for step in steps]
+    return Kernels(tuple(known[::-1]), operands, tuple(ready), tuple([n + i for i in outs]), program.jaxpr.out_avals)
 
 
 def _all_depend(program: FunctionProgram) -> bool:

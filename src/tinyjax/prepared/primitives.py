@@ -26,6 +26,7 @@ from tinyjax.prepared import nearby
 from tinyjax.prepared.runners import Kernel, launch_of
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.table import TABLE, Entry
+from tinyjax.primitives.matrices import OfMatrices
 
 E = TypeVar("E", bound=StoredArray)
 
@@ -147,11 +148,15 @@ def several_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> Callable[.
     """How a plain primitive with several outputs is computed, or with none; None: it doesn't say what types these have.
     Also None if the primitive is a user's, as what that returns is checked."""
     try:
-        dtypes = [out.dtype for out in result_types(primitive, avals)]
+        types = result_types(primitive, avals)
     except MissingRuleError:
         return None
+    dtypes = [out.dtype for out in types]
     if not primitive.built_in:
         return None
+    if isinstance(primitive, OfMatrices) and primitive.is_one(avals[0].ndim, types):
+        of_one = primitive.of_one
+        return lambda *args: [np.array(out, dtype, order="C") for out, dtype in zip(of_one(*args), dtypes, strict=True)]
     evaluate = primitive.evaluate
 
     def compute(*args: HostArray) -> list[HostArray]:

@@ -7,8 +7,8 @@ only. One is an equation, for calls within transformations.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, final
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import numpy as np
 from attrs import field, frozen
@@ -19,6 +19,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType, HostArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.value import ConcreteValue, owned, set_writeable
+from tinyjax.prepared.lines import Run, Step, StepFunction, run_of
 from tinyjax.prepared.stored_array import StoredArray, of_buffer, of_host
 from tinyjax.primitives.numpy_values import QUIET
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
 
 E = TypeVar("E", bound=StoredArray)
-#: What computes one array on the host, or a list of several.
-StepFunction: TypeAlias = "Callable[..., HostArray | np.generic | list[HostArray]]"
 
 
 class HostRunner(ABC):
@@ -84,70 +83,40 @@ class Kernel(HostRunner):
         return result
 
 
-#: What computes a value, its dtype, and where its operands are: the first three, -1 for those that aren't there; and
-#: all of them, if there are more.
-Step: TypeAlias = tuple[StepFunction, DType, int, int, int, tuple[int, ...]]
-
-
-def step(function: StepFunction, dtype: DType, places: Sequence[int]) -> Step:
-    """A step of a program, for operands in these places."""
-    first, second, third = places[:3] if len(places) > 2 else (*places, -1, -1, -1)[:3]
-    return function, dtype, first, second, third, () if 0 < len(places) <= 3 else tuple(places)
-
-
 @final
 @frozen(eq=False)
 class Kernels(HostRunner):
     """A program of such primitives: what computing it takes, and no more.
 
-    Values are counted from the constants (literals, arrays that feed the first inputs, and what is computed of these
-    alone), then the other inputs, then the results of the steps.
+    Constants are literals, arrays that feed the first inputs, and what is computed of these alone.
     """
 
     constants: tuple[HostArray, ...]
+    #: The number of operands.
+    count: int
     steps: tuple[Step, ...]
+    #: Where the results are, as the operands of steps are.
     outs: tuple[int, ...]
     out_avals: tuple[ShapedArray, ...]
     aval: ShapedArray = field(init=False)
+    run: Run = field(init=False)
 
     @aval.default
     def _aval(self) -> ShapedArray:
         return self.out_avals[0]
 
+    @run.default
+    def _run(self) -> Run:
+        return run_of(self.constants, self.count, self.steps, self.outs)
+
     @override
     def compute(self, host: Sequence[HostArray]) -> HostArray:
-        values = [*self.constants, *host]
-        _quiet().run(_run_steps, self.steps, values)
-        return owned(values[self.outs[0]], host)
+        return owned(_quiet().run(self.run, host)[0], host)
 
     @override
     def results(self, host: Sequence[HostArray]) -> list[tuple[HostArray, ShapedArray]]:
-        values = [*self.constants, *host]
-        _quiet().run(_run_steps, self.steps, values)
-        return [(owned(values[at], host), aval) for at, aval in zip(self.outs, self.out_avals, strict=True)]
-
-
-def _run_steps(steps: Sequence[Step], values: list[HostArray]) -> None:
-    """Appends the results of steps to the values before them. Most have one operand or two: to gather these in a list
-    would take as long as NumPy does."""
-    add = values.append
-    for function, dtype, first, second, third, places in steps:
-        if places or first < 0:
-            result = function(*[values[at] for at in places])
-        elif second < 0:
-            result = function(values[first])
-        elif third < 0:
-            result = function(values[first], values[second])
-        else:
-            result = function(values[first], values[second], values[third])
-        if type(result) is not _ARRAY:
-            if isinstance(result, list):
-                values += result
-                continue
-            result = np.array(result, dtype)  # which takes a number in less time than `asarray`
-        elif result.dtype is not dtype:
-            result = np.asarray(result, dtype)
-        add(result)
+        values = _quiet().run(self.run, host)
+        return [(owned(value, host), aval) for value, aval in zip(values, self.out_avals, strict=True)]
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
@@ -10,6 +10,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import LinearityError, TypingError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
     COMPLEXES,
@@ -26,7 +27,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.result_types import made_once
-from tinyjax.primitives import complex_values, numpy_values
+from tinyjax.primitives import complex_values, kernels, numpy_values
 from tinyjax.primitives.comparison import eq, ge
 from tinyjax.primitives.complex import conj, real
 from tinyjax.primitives.conversion import convert
@@ -80,6 +81,10 @@ class Rem(Binary):
     name: ClassVar[str] = "rem"
     accepts: ClassVar[Dtypes] = INTEGERS | FLOATS
     function: ClassVar[NumPyFunction] = numpy_values.remainder
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return kernels.remainder(avals[0])
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
@@ -201,6 +206,10 @@ class IntegerPow(Smooth):
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         (x,) = args
         return (numpy_values.integer_power(x, self.y, complex_values.divide if x.dtype in COMPLEXES else np.divide),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return kernels.integer_power(self.y, avals[0]) or super().host_function(*avals)
 
     @override
     def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V | Zero:

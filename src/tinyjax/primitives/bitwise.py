@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Final, final
 
 import numpy as np
 from attrs import frozen
+from typing_extensions import override
 
-from tinyjax.ir.dtypes import BOOL, INTEGERS
-from tinyjax.primitives import numpy_values
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import BOOL, INTEGERS, HostArray
+from tinyjax.primitives import kernels, numpy_values
 from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, OneOperand, Stepwise, TwoOperands
 
 BITS: Final = INTEGERS | {BOOL}
@@ -98,6 +101,10 @@ class ShiftRightLogical(Shift):
     name: ClassVar[str] = "shift_right_logical"
     function: ClassVar[NumPyFunction] = numpy_values.shift_right_logical
 
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return kernels.shift_right("u", avals[0])
+
 
 @final
 @frozen
@@ -106,6 +113,10 @@ class ShiftRightArithmetic(Shift):
 
     name: ClassVar[str] = "shift_right_arithmetic"
     function: ClassVar[NumPyFunction] = numpy_values.shift_right_arithmetic
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return kernels.shift_right("i", avals[0])
 
 
 @final

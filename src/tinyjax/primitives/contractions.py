@@ -239,7 +239,8 @@ class DotGeneral(Bilinear):
             or self._single(x.shape)
         ):
             return super().host_function(*avals)
-        return np.ndarray.dot if x.ndim == y.ndim == 1 else np.matmul  # `np.dot` looks for classes of users
+        # `np.dot` looks for classes of users, `np.matmul` for batches; it rounds complex products otherwise.
+        return np.ndarray.dot if x.ndim == y.ndim == 1 or x.dtype not in COMPLEXES else np.matmul
 
     @override
     def batch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
@@ -29,7 +29,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives import numpy_values
+from tinyjax.primitives import kernels, numpy_values
 from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction, OneOperand, Stepwise, check_dtype
 from tinyjax.primitives.structure import check_arity, move_axis
 
@@ -78,6 +78,10 @@ class ConvertElementType(LinearUnary):
         return (numpy_values.convert(args[0], self.new_dtype),)
 
     @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return kernels.conversion(avals[0], self.new_dtype)
+
+    @override
     def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
         return convert(ctx, ct, operand.dtype, operand.weak_type)
 
@@ -117,6 +121,10 @@ class BitcastConvertType(Stepwise, OneOperand):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         return (numpy_values.bitcast(args[0], self.new_dtype),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return kernels.bitcast(avals[0], self.new_dtype)
 
     @override
     def batch(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar, SupportsIndex, TypeAlias, TypeVar, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import ClassVar, Final, SupportsIndex, TypeAlias, TypeVar, final
 
 import numpy as np
 from attrs import evolve, field, frozen
@@ -14,11 +14,12 @@ from typing_extensions import override
 from tinyjax.errors import LinearityError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import DType, HostArray
+from tinyjax.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType, HostArray
 from tinyjax.ir.primitive import BatchAxis, UndefPrimal, Zero
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
+from tinyjax.primitives import kernels
 from tinyjax.primitives.contractions import Bilinear, Precision, as_precision, product_dtypes
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.shaping import divide_axis, reshape, rev
@@ -36,6 +37,8 @@ from tinyjax.primitives.window_shapes import (
 )
 
 V = TypeVar("V")
+#: What NumPy sums products of as it is told to.
+_CORRELATED: Final = frozenset({FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64})
 Spec: TypeAlias = tuple[int, ...]
 
 
@@ -192,6 +195,21 @@ class ConvGeneralDilated(Bilinear):
         found = found.reshape((*rows, -1)).transpose((1, 0, 2 + n, *range(2, 2 + n)))
         found = found.reshape((rows[1], -1, *rows[2:])).transpose(np.argsort(out))
         return (found.astype(aval.dtype, copy=False),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        x, y = avals
+        (result,) = result_types(self, avals)
+        lhs, rhs, _ = self.dimension_numbers
+        at_once = (
+            x.dtype in _CORRELATED
+            and {result.dtype, *self.dtypes(x.dtype, y.dtype)} == {x.dtype}
+            and 0 not in (x.size, y.size, result.size)
+            and {*_sizes(x, lhs[:2]), *_sizes(y, rhs[:2])} == {1}
+            and self.window_strides == self.lhs_dilation == self.rhs_dilation == (1,)
+            and self.padding in (((0, 0),), ((y.size - 1, y.size - 1),))
+        )
+        return kernels.convolution(x, y, result, self.padding[0][0]) if at_once else super().host_function(*avals)
 
     def _under_kernels(self, x: HostArray, sizes: Shape) -> HostArray:
         """What lies under the kernel: for each group and each of its examples the positions, then what is summed."""

@@ -23,6 +23,7 @@ from tinyjax.ir.dtypes import (
     complex_dtype,
     real_dtype,
 )
+from tinyjax.ir.shapes import Shape
 
 Found: TypeAlias = tuple[HostArray, ...]
 #: Of other things, such as a number that says whether it could be computed.
@@ -57,10 +58,22 @@ def unless(failed: bool | np.bool_ | HostArray, *arrays: HostArray) -> Found:
     return tuple(np.full_like(x, nan if x.dtype in COMPLEXES else np.nan) for x in arrays)
 
 
-def _work(name: str, a: HostArray, *args: object, **more: object) -> int:
+@bounded(1024)
+def _work(name: str, dtype: DType, *args: int, **more: bool) -> int:
     """How much room a routine says that it runs best with."""
-    found = routine(f"{name}_lwork", a.dtype)(*args, **more)
+    found = routine(f"{name}_lwork", dtype)(*args, **more)
     return int(np.real(found[0])) if isinstance(found, tuple) else int(np.real(found))
+
+
+@bounded(1024)
+def _work_by_shapes(name: str, dtype: DType, *args: str | Shape) -> int:
+    """The same of a routine that has to be asked itself, with arrays."""
+    found = routine(name, dtype)(*[arg if isinstance(arg, str) else np.empty(arg, dtype) for arg in args], lwork=-1)
+    return int(np.real(found[1][0]))
+
+
+def _finite(a: HostArray) -> bool:
+    return bool(np.count_nonzero(np.isfinite(a)) == a.size)
 
 
 def cholesky(a: HostArray) -> Found:
@@ -107,7 +120,7 @@ def permutation_of(pivots: HostArray, size: int) -> HostArray:
 
 
 def geqrf(a: HostArray) -> Found:
-    r, taus, _, _ = routine("geqrf", a.dtype)(a, lwork=_work("geqrf", a, *a.shape))
+    r, taus, _, _ = routine("geqrf", a.dtype)(a, lwork=_work("geqrf", a.dtype, *a.shape))
     return r, taus
 
 
@@ -130,17 +143,14 @@ def geqp3(a: HostArray, jpvt: HostArray) -> Found:
 
 
 def householder_product(a: HostArray, taus: HostArray) -> Found:
-    gqr = routine("orgqr", a.dtype)
-    _, work, _ = gqr(a, taus, lwork=-1)
-    found, _, _ = gqr(a, taus, lwork=int(np.real(work[0])))
+    found, _, _ = routine("orgqr", a.dtype)(a, taus, lwork=_work_by_shapes("orgqr", a.dtype, a.shape, taus.shape))
     return (found,)
 
 
 def ormqr(a: HostArray, taus: HostArray, c: HostArray, left: bool, transpose: bool) -> Found:
     side, trans = "L" if left else "R", "N" if not transpose else "C" if a.dtype in COMPLEXES else "T"
-    mqr = routine("ormqr", a.dtype)
-    _, work, _ = mqr(side, trans, a, taus, c, -1)
-    found, _, _ = mqr(side, trans, a, taus, c, int(np.real(work[0])))
+    work = _work_by_shapes("ormqr", a.dtype, side, trans, a.shape, taus.shape, c.shape)
+    found, _, _ = routine("ormqr", a.dtype)(side, trans, a, taus, c, work)
     return (found,)
 
 
@@ -151,16 +161,16 @@ def eigh(a: HostArray, lower: bool) -> Found:
 
 
 def svd(a: HostArray, compute_uv: bool, full_matrices: bool, by: str = "gesdd") -> Found:
-    work = _work(by, a, *a.shape, compute_uv=compute_uv, full_matrices=full_matrices)
+    work = _work(by, a.dtype, *a.shape, compute_uv=compute_uv, full_matrices=full_matrices)
     u, s, vt, info = routine(by, a.dtype)(a, compute_uv=compute_uv, full_matrices=full_matrices, lwork=work)
-    failed = info != 0 or not np.isfinite(a).all()
+    failed = info != 0 or not _finite(a)
     return unless(failed, s, u, vt) if compute_uv else unless(failed, s)
 
 
 def eig(a: HostArray, left: bool, right: bool) -> Found:
     """Values, and what is asked for of left and right vectors: all are complex."""
     n, dtype = a.shape[0], a.dtype if a.dtype in COMPLEXES else complex_dtype(a.dtype)
-    if not np.isfinite(a).all():
+    if not _finite(a):
         shapes = [(n,), *([(n, n)] * (left + right))]
         return unless(True, *[np.empty(shape, dtype) for shape in shapes])
     *parts, vl, vr, info = routine("geev", a.dtype)(a, compute_vl=left, compute_vr=right)
@@ -185,12 +195,14 @@ def schur(a: HostArray, vectors: bool) -> Found:
 
 
 def hessenberg(a: HostArray) -> Found:
-    reduced, taus, info = routine("gehrd", a.dtype)(a, lwork=_work("gehrd", a, len(a)))
+    reduced, taus, info = routine("gehrd", a.dtype)(a, lwork=_work("gehrd", a.dtype, len(a)))
     return unless(info != 0, reduced, taus)
 
 
 def tridiagonal(a: HostArray, lower: bool) -> Found:
-    reduced, d, e, taus, info = routine("sytrd", a.dtype)(a, lower=lower, lwork=_work("sytrd", a, len(a), lower=lower))
+    reduced, d, e, taus, info = routine("sytrd", a.dtype)(
+        a, lower=lower, lwork=_work("sytrd", a.dtype, len(a), lower=lower)
+    )
     return unless(info != 0, reduced, d.astype(real_dtype(a.dtype)), e.astype(real_dtype(a.dtype)), taus)
 
 

@@ -7,7 +7,7 @@ batch of them.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar
 
 import numpy as np
@@ -116,7 +116,7 @@ class OfMatrices(Primitive):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         types = result_types(self, [array_type(arg.shape, arg.dtype) for arg in args])
-        if args[0].ndim == self.ranks[0] and all(0 not in aval.shape for aval in types):
+        if self.is_one(args[0].ndim, types):
             only = self.of_one(*args)
             return tuple(np.array(out, aval.dtype, order="C") for out, aval in zip(only, types, strict=True))
         outs = tuple(np.zeros(aval.shape, aval.dtype) for aval in types)
@@ -125,6 +125,19 @@ class OfMatrices(Primitive):
                 for out, found in zip(outs, self.of_one(*[arg[i] for arg in args]), strict=True):
                     out[i] = found
         return outs
+
+    def is_one(self, ndim: int, types: Sequence[ShapedArray]) -> bool:
+        """Whether the first operand is no batch, and results of these types have elements, so that `of_one` computes
+        them."""
+        return ndim == self.ranks[0] and all(0 not in aval.shape for aval in types)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        types = result_types(self, avals)
+        if type(self).evaluate is not OfMatrices.evaluate or not self.is_one(avals[0].ndim, types):
+            return super().host_function(*avals)
+        of_one, dtype = self.of_one, types[0].dtype
+        return lambda *args: np.array(of_one(*args)[0], dtype, order="C")
 
     @override
     def batch(

@@ -233,7 +233,7 @@ def divide(x: Integers, y: Integers) -> HostArray:
 def remainder(x: Integers, y: Integers) -> HostArray:
     """The remainder with the sign of the dividend, which an integer divisor of zero leaves as it is."""
     result = np.asarray(np.fmod(x, y))
-    if x.dtype not in INTEGERS or np.count_nonzero(y) == np.size(y):
+    if x.dtype not in INTEGERS or np.count_nonzero(y) == y.size:
         return result
     return np.where(y == 0, x, result)
 

@@ -35,7 +35,7 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
-from tinyjax.primitives import complex_values, numpy_values
+from tinyjax.primitives import complex_values, kernels, numpy_values
 from tinyjax.primitives.arithmetic import reciprocal
 from tinyjax.primitives.bitwise import logical_or
 from tinyjax.primitives.comparison import eq, ne
@@ -157,7 +157,10 @@ class Choice(Reduction):
 
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
-        return self._chosen(avals[0].dtype) if avals[0].size else super().host_function(*avals)
+        (x,) = avals
+        if x.size and x.dtype in FLOATS:
+            return kernels.extreme(type(self).choose, x, self.axes)
+        return self._chosen(x.dtype) if x.size else super().host_function(x)
 
     def _chosen(self, dtype: DType) -> Callable[..., HostArray | np.generic]:
         choose = type(self).choose
@@ -236,7 +239,8 @@ class BitwiseReduction(Reduction):
 
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
-        return partial(type(self).combine.reduce, axis=self.axes)
+        combine = type(self).combine.reduce
+        return combine if self.axes == (0,) else partial(combine, axis=self.axes)
 
 
 @final

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar, final
 
+import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import LinearityError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import BOOL, MOVABLE, SUPPORTED
+from tinyjax.ir.dtypes import BOOL, MOVABLE, SUPPORTED, HostArray
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
 from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives import complex_values, numpy_values
+from tinyjax.primitives import complex_values, kernels, numpy_values
 from tinyjax.primitives.bitwise import BITS, logical_and
 from tinyjax.primitives.comparison import eq, gt, lt
 from tinyjax.primitives.elementwise import (
@@ -63,6 +64,10 @@ class SelectN(Elementwise):
         check_dtype(self.name, dtype, self.accepts)
         weak = dtype != BOOL and all(case.weak_type for case in cases)
         return (array_type(common_shape(self.name, avals), dtype, weak),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return kernels.selection(avals[0], avals[1:])
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

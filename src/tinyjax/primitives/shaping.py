@@ -21,6 +21,7 @@ from tinyjax.ir.primitive import BatchAxis, Primitive, UndefPrimal, Zero
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
+from tinyjax.primitives import kernels
 from tinyjax.primitives.structure import Linear, broadcast_in_dim, check_arity, check_axes, move_axis, shape_error
 
 V = TypeVar("V")
@@ -139,6 +140,10 @@ class Rev(Linear):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         return (np.flip(args[0], self.dimensions),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return kernels.reversal(self.dimensions, avals[0].ndim)
 
     @override
     def batch(

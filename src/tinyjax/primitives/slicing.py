@@ -20,6 +20,7 @@ from tinyjax.ir.dtypes import BOOL, HostArray, Scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import inserted
 from tinyjax.ir.shared_types import array_type
+from tinyjax.primitives import kernels
 from tinyjax.primitives.elementwise import common_dtype, unmapped
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import (
@@ -156,6 +157,10 @@ class Concatenate(_Joint):
         return (np.concatenate(args, self.dimension),)
 
     @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return kernels.concatenation(self.dimension)
+
+    @override
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
@@ -265,6 +270,10 @@ class Pad(_Joint):
         out[tuple(slice(max(low, 0), max(low, 0) + _dilated(n, k), k + 1) for n, (low, _, k) in spread)] = x
         kept = zip(shape, config, strict=True)
         return (out[tuple(slice(max(-low, 0), size - max(-high, 0)) for size, (low, high, _) in kept)],)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return kernels.padding(avals[0], self.padding_config) or super().host_function(*avals)
 
     @override
     def batch(

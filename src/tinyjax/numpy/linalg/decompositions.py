@@ -50,6 +50,7 @@ def qr(a: ArrayLike, mode: Literal["r"]) -> Array: ...
 def qr(a: ArrayLike, mode: str) -> Array | QRResult: ...
 
 
+@prepared
 def qr(a: ArrayLike, mode: str = "reduced") -> Array | QRResult:
     """The QR decomposition of matrices: Q with orthonormal columns, and R, which is upper triangular.
 
@@ -106,6 +107,7 @@ def svd(
 ) -> Array | SVDResult: ...
 
 
+@prepared
 def svd(
     a: ArrayLike,
     full_matrices: bool = True,

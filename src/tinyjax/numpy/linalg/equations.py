@@ -148,7 +148,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     factors, pivots, _ = strict.lu(x)
     values = diagonal(factors, 0, -2, -1)
     moved = sum_of(pivots != np.arange(size, dtype=np.int32), -1)
-    odd = astype(1 - 2 * (moved % 2), values.aval.dtype)
+    odd = astype(1 - 2 * (moved & 1), values.aval.dtype)
     sizes = absolute(values)
     known = sizes > 0
     if values.aval.dtype in COMPLEXES:

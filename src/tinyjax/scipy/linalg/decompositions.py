@@ -6,6 +6,7 @@ from __future__ import annotations
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.errors import ChoiceError, ShapeError
+from tinyjax.ir.dtypes import real_dtype
 from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
@@ -68,7 +69,7 @@ def lu(
     factors, _, order = lax.linalg.lu(x)
     m, n = x.shape[-2:]
     k = min(m, n)
-    real = tnp.abs(factors).dtype
+    real = real_dtype(x.dtype)
     permutation = (tnp.arange(m)[:, None] == order[..., None, :]).astype(real)
     lower = tnp.tril(factors, -1)[..., :k] + tnp.eye(m, k, dtype=x.dtype)
     upper = tnp.triu(factors)[..., :k, :]

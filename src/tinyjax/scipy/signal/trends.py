@@ -12,7 +12,7 @@ import tinyjax.numpy as tnp
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.shaping import canonical_axis, integers
 from tinyjax.errors import ChoiceError, InputError, UnsupportedError
-from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.dtypes import HostArray, real_dtype
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -56,6 +56,6 @@ def detrend(
 def _without_line(x: Array) -> Array:
     """Without the best line, in the sense of least squares."""
     n = x.shape[-1]
-    time: HostArray = (np.arange(n) - (n - 1) / 2).astype(x.real.dtype)
+    time: HostArray = (np.arange(n) - (n - 1) / 2).astype(real_dtype(x.dtype))
     slope = tnp.sum(x * time, -1, keepdims=True) / float(np.square(time).sum()) if n > 1 else 0
     return x - tnp.mean(x, -1, keepdims=True) - slope * time
