@@ -11,7 +11,7 @@ import numpy as np
 from tinyjax.arrays.shaping import integer, integers
 from tinyjax.control.composite_call import Attribute, CompositeCall, entries
 from tinyjax.errors import InputError, ParameterError
-from tinyjax.ir.dtypes import INT32, INT64, DType, Scalar, integer_limits
+from tinyjax.ir.dtypes import INT32, DType, Scalar, integer_limits
 from tinyjax.lax.bodies import stage
 from tinyjax.primitives.conversion import array_dtype
 from tinyjax.tracing.array import Array, ArrayLike
@@ -38,9 +38,9 @@ def shape_as_value(shape: Sequence[int]) -> Array:
     """A shape as an array of integers.
 
     >>> shape_as_value((2, 3))
-    Array([2, 3], dtype=int64)
+    Array([2, 3], dtype=int32)
     """
-    return as_array(np.asarray(integers(shape, "shape_as_value: a size"), INT64))
+    return as_array(np.asarray(integers(shape, "shape_as_value: a size"), INT32))
 
 
 def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Callable[P, R]:

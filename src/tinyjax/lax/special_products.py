@@ -26,6 +26,7 @@ from tinyjax.registered import jax_products
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
+from tinyjax.transforms.arguments import flag
 
 RaggedDotDimensionNumbers: TypeAlias = jax_products.RaggedDotDimensionNumbers
 _Definition: TypeAlias = Callable[[StagingContext, Mapping[str, object], Sequence[Atom]], Sequence[Atom]]
@@ -83,9 +84,13 @@ def ragged_dot_general(
     if not isinstance(given, RaggedDotDimensionNumbers):
         raise InputError(f"ragged_dot_general: lax.RaggedDotDimensionNumbers say which axes are meant, not {given!r}")
     axes = [*given.dot_dimension_numbers[0][0], *given.dot_dimension_numbers[1][0], *given.lhs_ragged_dimensions]
-    if not all(0 <= axis < arrays[0].aval.ndim for axis in axes):
-        raise ShapeError(f"ragged_dot_general: lhs {arrays[0].aval} doesn't have the axes that {given} names")
-    (contracting, _), (batch, _) = given.dot_dimension_numbers
+    (contracting, of_right), (batch, right_batch) = given.dot_dimension_numbers
+    named = ("lhs", arrays[0], axes), ("rhs", arrays[1], [*of_right, *right_batch])
+    for operand, x, own in named:
+        if not all(0 <= axis < x.aval.ndim for axis in own):
+            raise ShapeError(f"ragged_dot_general: {operand} {x.aval} doesn't have the axes that {given} names")
+        if x.aval.dtype not in NUMERIC:
+            raise TypingError(f"ragged_dot_general: {operand} holds numbers, got {x.aval}")
     if given.rhs_group_dimensions and {*contracting, *batch}.intersection(given.lhs_ragged_dimensions):
         raise ShapeError(
             "ragged_dot_general: the right operand has groups only if a kept axis of the left one is divided, got "
@@ -195,7 +200,7 @@ def approx_max_k(
     (Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32))
     """
     x = _floats("approx_max_k", operand, recall_target)
-    if not aggregate_to_topk:
+    if not flag("approx_max_k: aggregate_to_topk", aggregate_to_topk):
         k = _kept(x, k, reduction_dimension, recall_target, reduction_input_size_override)
     return top_k(x, k, axis=reduction_dimension)
 
@@ -214,7 +219,7 @@ def approx_min_k(
     (Array([1., 3.], dtype=float32), Array([0, 2], dtype=int32))
     """
     x = _floats("approx_min_k", operand, recall_target)
-    if not aggregate_to_topk:
+    if not flag("approx_min_k: aggregate_to_topk", aggregate_to_topk):
         k = _kept(x, k, reduction_dimension, recall_target, reduction_input_size_override)
     values, indices = top_k(neg(x), k, axis=reduction_dimension)
     return neg(values), indices

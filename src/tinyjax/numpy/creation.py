@@ -6,7 +6,7 @@ While a function is staged, these record equations: constants that are broadcast
 from __future__ import annotations
 
 import math
-from typing import Literal, SupportsIndex, overload
+from typing import Final, Literal, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,9 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import float0_zeros
+
+#: So many axes NumPy's arrays have at most.
+_MOST_AXES: Final = 64
 
 # From what is there.
 
@@ -102,6 +105,8 @@ def array(
         object = np.asarray(object)  # with all its elements, as NumPy's `array` has them
     out = array_of(object, element_dtype(dtype), copy)
     missing = integer(ndmin, "array: ndmin") - out.aval.ndim
+    if missing > 0 and out.aval.ndim + missing > _MOST_AXES:
+        raise ShapeError(f"array: ndmin is at most {_MOST_AXES}, as NumPy has it, got {ndmin}")
     return laid_out(placed(expand_dims(out, range(missing)) if missing > 0 else out, device), out_sharding)
 
 
@@ -255,6 +260,8 @@ def arange(
         raise InputError("arange: step can't be 0")
     if any(map(math.isnan, (first, last, apart))):
         raise InputError("arange: no size is known of a range with nan")
+    if math.isinf(first) or math.isinf(last):
+        raise ChoiceError(f"arange: start and stop must be finite, got {first} and {last}")
     if isinstance(first, int) and isinstance(last, int) and isinstance(apart, int):
         size = len(range(first, last, apart))
     else:

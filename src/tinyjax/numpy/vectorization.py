@@ -16,6 +16,8 @@ from tinyjax.ir.shapes import Shape
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.signatures import Nested
 from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.transforms.arguments import function
 
 #: The names of the last axes of each argument, or result.
 _Names: TypeAlias = tuple[tuple[str, ...], ...]
@@ -162,6 +164,7 @@ def apply_along_axis(
     Array([3., 3.], dtype=float64)
     """
     x = asarray(arr)
+    function("apply_along_axis: func1d", func1d)
     at = canonical_axis(axis, x.ndim, "apply_along_axis")
     mapped: Callable[..., Any] = lambda v: asarray(func1d(v, *args, **kwargs))  # noqa: E731 (it is wrapped below)
     for _ in range(x.ndim - 1):
@@ -184,9 +187,10 @@ def apply_over_axes(
     Array([[6.]], dtype=float64)
     """
     x = asarray(a)
+    function("apply_over_axes: func", func)
     for axis in axes if isinstance(axes, Sequence) else [axes]:
         at = canonical_axis(axis, x.ndim, "apply_over_axes")
-        found = func(x, at)
+        found = as_array(func(x, at))
         if found.ndim not in (x.ndim, x.ndim - 1):
             raise ShapeError("apply_over_axes: the function must keep the axes, or take away the one that it is given")
         x = shaping.expand_dims(found, at) if found.ndim == x.ndim - 1 else found

@@ -108,9 +108,13 @@ def solve_by_factors(factors: HostArray, pivots: HostArray, b: HostArray) -> Hos
 
 
 def _order(pivots: HostArray, size: int) -> list[int]:
+    """Negative rows are counted from the end. A row outside is read from the nearest within, and nothing written."""
     order = list(range(size))
-    for i, j in enumerate(pivots.tolist()):
-        order[i], order[j] = order[j], order[i]
+    for i, pivot in enumerate(pivots.tolist()):
+        j = pivot + size if pivot < 0 else pivot
+        own, order[i] = order[i], order[min(max(j, 0), size - 1)]
+        if 0 <= j < size:
+            order[j] = own
     return order
 
 

@@ -27,14 +27,32 @@ Params: TypeAlias = Mapping[str, object]
 Axes: TypeAlias = tuple[int, ...]
 
 
-def _axes(axes: Axes) -> Axes:
-    return tuple(axes)
-
-
-def _tuples(numbers: DimensionNumbers) -> DimensionNumbers:
+def _axes(axes: object) -> Axes:
     """Users write lists, too."""
-    (x_sum, y_sum), (x_batch, y_batch) = numbers
-    return (tuple(x_sum), tuple(y_sum)), (tuple(x_batch), tuple(y_batch))
+    if isinstance(axes, Sequence | np.ndarray) and not isinstance(axes, str):
+        found = tuple(axes)
+        if all(isinstance(axis, int | np.integer) for axis in found):
+            return tuple(map(int, found))
+    raise ParameterError(f"RaggedDotDimensionNumbers: axes are a tuple of integers, got {axes!r}")
+
+
+def _pair(given: object) -> tuple[object, object]:
+    if isinstance(given, Sequence) and not isinstance(given, str) and len(given) == 2:
+        return given[0], given[1]
+    raise ParameterError(
+        "RaggedDotDimensionNumbers: dot_dimension_numbers has two pairs, the axes of the left and the right operand "
+        f"that are summed over, and those of the batch; {given!r} is no pair"
+    )
+
+
+def _tuples(numbers: object) -> DimensionNumbers:
+    (x_sum, y_sum), (x_batch, y_batch) = map(_pair, _pair(numbers))
+    found = (_axes(x_sum), _axes(y_sum)), (_axes(x_batch), _axes(y_batch))
+    if any(len(x) != len(y) for x, y in found):
+        raise ParameterError(
+            f"RaggedDotDimensionNumbers: dot_dimension_numbers names as many axes of each operand, got {numbers!r}"
+        )
+    return found
 
 
 @frozen
@@ -170,7 +188,7 @@ def _scaled(ctx: StagingContext, what: str, x: Atom, scale: Atom, summed: Axes, 
                 f"{what} {scale.aval} has an element for each of its operand {x.aval} along axis {axis}, which isn't "
                 "summed over"
             )
-    parts = tuple(n for m, k in zip(shape, own, strict=True) for n in (k, m // k))
+    parts = tuple(n for m, k in zip(shape, own, strict=True) for n in (k, m // max(k, 1)))
     spread = broadcast_in_dim(ctx, convert(ctx, scale, dtype), parts, tuple(range(0, len(parts), 2)))
     return mul(ctx, convert(ctx, x, dtype), reshape(ctx, spread, shape))
 

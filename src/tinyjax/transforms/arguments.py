@@ -44,8 +44,8 @@ def marks(
 
 
 def flag(what: str, value: object) -> bool:
-    """What must be True or False, or NumPy's."""
-    if not isinstance(value, bool | np.bool_):
+    """What must be True or False, or NumPy's, or 1 or 0 as other libraries write them."""
+    if not isinstance(value, bool | np.bool_ | int | np.integer) or value not in (0, 1):
         raise InputError(f"{what} is True or False, not {value!r}")
     return bool(value)
 

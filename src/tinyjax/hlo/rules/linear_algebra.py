@@ -41,7 +41,7 @@ from tinyjax.primitives.factorizations import (
     Ormqr,
 )
 from tinyjax.primitives.matrices import MATRICES, tril
-from tinyjax.primitives.selection import select
+from tinyjax.primitives.selection import clamp, select
 from tinyjax.primitives.shaping import iota
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, reduce_sum
 from tinyjax.primitives.triangular import Cholesky, CholeskyUpdate, TriangularSolve
@@ -181,9 +181,13 @@ def _permutation(
             zeros = [inner.scalar(0, INT32)] * axis
             return spread(dynamic_slice(inner, x, (*shape[:-1], 1), *zeros, i))
 
-        here, there = eq(inner, places, i), eq(inner, places, at(pivots))
-        own, zero = at(order), inner.scalar(0, INT32)
-        other = reduce_sum(inner, select(inner, there, order, zero), (axis,))
+        # Negative rows are counted from the end. A row outside is read from the nearest within, and nothing written.
+        zero, most = inner.scalar(0, INT32), inner.scalar(shape[-1] - 1, INT32)
+        row = at(pivots)
+        row = select(inner, lt(inner, row, zero), add(inner, row, inner.scalar(shape[-1], INT32)), row)
+        nearest = clamp(inner, zero, row, most)
+        here, there, own = eq(inner, places, i), eq(inner, places, row), at(order)
+        other = reduce_sum(inner, select(inner, eq(inner, places, nearest), order, zero), (axis,))
         other = broadcast_in_dim(inner, other, shape, tuple(range(axis)))
         return [add(inner, i, inner.scalar(1, INT32)), select(inner, there, own, select(inner, here, other, order))]
 

@@ -32,8 +32,8 @@ _HALLEY = (3.0, 1.0, 3.0)
 
 
 def _number(eps: object) -> float:
-    if not isinstance(eps, float | int | np.floating | np.integer):
-        raise InputError(f"qdwh: eps is a number, got {eps!r}")
+    if not isinstance(eps, float | int | np.floating | np.integer) or not eps > 0:
+        raise InputError(f"qdwh: eps is a number greater than 0, got {eps!r}")
     return float(eps)
 
 
@@ -78,8 +78,10 @@ def qdwh(
     u = a * convert(where(norms[0] == 0, constant_like(norms[0], 1), rsqrt(norms[0]) * rsqrt(norms[1])), a.aval.dtype)
     weights = list(_weights(precision, most))
     moving = full((), True, BOOL)
-    for c in weights:
-        u, moving = _step(u, c, precision)
+    for weight in weights:
+        u, moved = _step(u, weight, precision)
+        if weight[2] <= _LARGE:  # those before are far from the end, however little changes in one of them
+            moving = moved
 
     def going(state: tuple[Array, Array, Array]) -> Array:
         return state[2] & (state[0] < most)

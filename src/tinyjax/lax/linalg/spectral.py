@@ -11,6 +11,7 @@ from tinyjax.primitives import spectral
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
+from tinyjax.transforms.arguments import flag
 
 EigImplementation: TypeAlias = spectral.EigImplementation
 EighImplementation: TypeAlias = spectral.EighImplementation
@@ -38,7 +39,8 @@ def eigh(
     >>> eigh(np.array([[2.0, 0.0], [0.0, 1.0]]))[1]
     Array([1., 2.], dtype=float64)
     """
-    given = symmetrized(as_array(x)) if symmetrize_input else as_array(x)
+    mean = flag("eigh: symmetrize_input", symmetrize_input)
+    given = symmetrized(as_array(x)) if mean else as_array(x)
     vectors, values = bind(spectral.Eigh(lower, sort_eigenvalues, subset_by_index, implementation), given)
     return vectors, values
 

@@ -30,7 +30,7 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
     Array([[2., 0.],
            [1., 1.]], dtype=float64)
     """
-    return _cholesky(as_array(x), symmetrize_input)
+    return _cholesky(as_array(x), flag("cholesky: symmetrize_input", symmetrize_input))
 
 
 @prepared
