@@ -12,6 +12,7 @@ import pytest
 import scipy.linalg
 
 import tinyjax as tj
+from tinyjax import Array
 from tinyjax.errors import ChoiceError, ShapeError, TinyjaxError, TypingError, UnsupportedError
 from tinyjax.scipy import linalg as ours
 
@@ -152,3 +153,20 @@ def test_wrong_arguments(call: Callable[[], object], error: type[Exception], mes
     with pytest.raises(error, match=message) as raised:
         call()
     assert isinstance(raised.value, TinyjaxError)
+
+
+def test_functions_of_real_matrices_know_on_what_side_of_a_cut_real_eigenvalues_lie() -> None:
+    x = np.random.default_rng(0).normal(size=(6, 12, 12))
+    assert ((np.linalg.eigvals(x).imag == 0) & (np.linalg.eigvals(x).real < 0)).sum() > 6
+
+    def power(x: Array) -> Array:
+        found = ours.funm(x, lambda z: z**-1.5)
+        assert not isinstance(found, tuple)
+        return found
+
+    expected = np.stack([scipy.linalg.funm(each, lambda z: z**-1.5, disp=False)[0] for each in x])
+    for mapped in (tj.vmap(power), tj.jit(tj.vmap(power))):
+        np.testing.assert_allclose(mapped(tj.numpy.asarray(x)), expected, rtol=1e-7, atol=1e-7 * np.abs(expected).max())
+    t, step = np.random.default_rng(1).normal(size=(12, 12)), 1e-6
+    by_steps = np.subtract(*(np.asarray(power(tj.numpy.asarray(x[0] + s * t))) for s in (step, -step))) / (2 * step)
+    np.testing.assert_allclose(tj.jvp(power, (x[0],), (t,))[1], by_steps, atol=1e-4 * np.abs(by_steps).max())

@@ -18,7 +18,7 @@ from tinyjax.errors import ChoiceError, ShapeError, UnsupportedDtypeError, Unsup
 from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.prepared.functions import prepared
-from tinyjax.scipy.linalg.spectral import schur
+from tinyjax.scipy.linalg.spectral import rsf2csf, schur
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -244,7 +244,8 @@ def funm(
 
 @partial(custom_jvp, nondiff_argnums=(0,))
 def _applied(func: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
-    form, vectors = schur(x, "complex")
+    # The real eigenvalues of a real matrix have no imaginary part, so that it is known on what side of a cut they lie.
+    form, vectors = schur(x) if x.dtype in COMPLEXES else rsf2csf(*schur(x))
     size, values = form.shape[-1], tnp.diagonal(form)
     images = func(values).astype(form.dtype)
 
