@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.optimize
+from jax.scipy.optimize import minimize as jax_minimize
 
 import tinyjax.numpy as tnp
 from tinyjax import jit, vmap
@@ -78,6 +81,17 @@ def test_batches_and_types() -> None:
     found = vmap(lambda c: minimize(lambda x: ((x - c) ** 2).sum(), np.zeros(2, "float32"), method="BFGS").x)(goals)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, np.stack([goals, goals], 1), atol=1e-4)
+
+
+@pytest.mark.parametrize("method", ["BFGS", LIMITED])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_all_results_have_the_dtypes_that_jax_gives_them(dtype: str, method: str) -> None:
+    found = minimize(lambda x: (x**4).sum(), tnp.ones(2, dtype), method=method)
+    with jax.enable_x64(True):
+        expected = jax_minimize(lambda x: (x**4).sum(), jnp.ones(2, dtype), method=method)
+    for name in expected._fields:
+        theirs = getattr(expected, name)
+        assert theirs is None or np.asarray(getattr(found, name)).dtype == theirs.dtype, name
 
 
 @pytest.mark.sweep

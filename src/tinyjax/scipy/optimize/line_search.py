@@ -70,7 +70,7 @@ def line_search(f: ValueAndGradient, x: Array, direction: Array, start: Step, fi
 
     zero, no = tnp.zeros_like(start.value), tnp.asarray(False)
     begun = Step(zero, start.value, start.slope)
-    count = tnp.zeros((), "int32")
+    count = tnp.zeros((), "int64")
     return lax.while_loop(
         unfinished, advance, Search(first, start.value, tnp.zeros_like(x), no, count, begun, begun, begun, no)
     )

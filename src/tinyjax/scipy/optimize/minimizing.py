@@ -216,7 +216,7 @@ def _minimized(
 
     def status(s: _State) -> _State:
         small = _norm(s.gradient, norm) < gtol
-        return s._replace(status=tnp.where(small, 0, ended(s)).astype("int32"))
+        return s._replace(status=tnp.where(small, 0, ended(s)).astype("int64"))
 
     def advance(s: _State) -> _State:
         along = direction(s.memory, s.gradient)
@@ -236,11 +236,11 @@ def _minimized(
             done,
             s.status,
         )
-        stuck = s._replace(evaluations=done, status=tnp.asarray(5, "int32"))
+        stuck = s._replace(evaluations=done, status=tnp.asarray(5, "int64"))
         return _either(search.found, status(found), stuck)
 
     value, gradient = f(x0)
-    count = tnp.zeros((), "int32")
+    count = tnp.zeros((), "int64")
     before = value + tnp.sqrt(real_inner(gradient, gradient)) / 2  # so that the first step has about length 1
     begun = _State(x0, value, gradient, memory, before, count, count + 1, count)
     return lax.while_loop(lambda s: s.status == -1, advance, status(begun))
