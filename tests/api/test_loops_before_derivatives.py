@@ -75,6 +75,43 @@ def test_updates_are_computed_beside_gradients() -> None:
     assert text.count("stablehlo.while") == 2
 
 
+@pytest.mark.parametrize("corrected", [False, True])
+def test_moments_are_updated_beside_gradients(corrected: bool) -> None:
+    """As Adam does it: of all tensors the first moments, then the second ones, what corrects them, and the weights."""
+
+    def f(state: Any, x: Any) -> Any:
+        layers, first, second, count = state
+        gradient = tj.grad(with_penalty)(layers, x)
+        first = tj.tree.map(lambda m, g: 0.9 * m + 0.1 * g, first, gradient)
+        second = tj.tree.map(lambda v, g: 0.99 * v + 0.01 * g * g, second, gradient)
+        count = count + 1
+        a, b = (1.0 - 0.9**count, 1.0 - 0.99**count) if corrected else (1.0, 1.0)
+        up = tj.tree.map(lambda m, v: (m / a) / (tnp.sqrt(v / b) + 1e-8), first, second)
+        return tj.tree.map(lambda w, u: w - 0.01 * u, layers, up), first, second, count
+
+    layers = weights(DEEP)
+    state = layers, tj.tree.map(lambda w: 0.1 * w, layers), tj.tree.map(lambda w: w * w, layers), np.int32(3)
+    program = tj.jit(f, reroll=True).trace(state, X).jaxpr.jaxpr
+    loops = [eqn.primitive for eqn in program.eqns if isinstance(eqn.primitive, Scan)]
+    assert [loop.length for loop in loops] == [DEEP, DEEP]
+    assert not computes_of_rows(program)
+    close(tj.jit(f, reroll=True)(state, X), f(state, X))
+
+
+def test_updates_that_wait_for_a_norm_are_one_loop() -> None:
+    """All gradients are there together then in any case, so that loops before derivatives stay."""
+
+    def f(layers: Any, x: Any) -> Any:
+        gradient = tj.grad(plain)(layers, x)
+        scale = tnp.minimum(1.0, 1.0 / tnp.sqrt(sum(tnp.sum(g * g) for g in tj.tree.leaves(gradient))))
+        return adam(tj.tree.map(lambda g: scale * g, gradient), layers)
+
+    layers = weights(DEEP)
+    program = tj.jit(f, reroll=True).trace(layers, X).jaxpr.jaxpr
+    assert [eqn.primitive.length for eqn in program.eqns if isinstance(eqn.primitive, Scan)] == [DEEP] * 3
+    close(tj.jit(f, reroll=True)(layers, X), f(layers, X))
+
+
 def test_gradients_are_not_stacked_for_an_update_that_needs_them_later() -> None:
     """Where the loop of the update isn't one with the loop back, loops are looked for in all of it instead."""
     for model in plain, with_penalty:

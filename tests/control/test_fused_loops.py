@@ -129,6 +129,10 @@ def backwards(a: Any, b: Any, update: Callable[[Any], Any]) -> Any:
     return update(gradients)
 
 
+def divided(a: Any, b: Any) -> Any:
+    return mapped(lambda x: x / b, a)
+
+
 @pytest.mark.parametrize(
     ("update", "expected"),
     [
@@ -139,8 +143,14 @@ def backwards(a: Any, b: Any, update: Callable[[Any], Any]) -> Any:
         (lambda g: 2.0 * g[0], True),
         (lambda g: mapped(tnp.exp, g), True),
         (lambda g: mapped(tnp.exp, g[1:]), True),
+        (lambda g: divided(g, tnp.sum(g * g)), False),
+        (lambda g: [g[i] / tnp.sum(tnp.concatenate([g.ravel(), g.ravel()])) for i in range(len(g))], False),
+        (lambda g: sum(g[i, 0] for i in range(len(g))), False),
     ],
-    ids=["as they are", "placed", "of a stack", "of some rows", "of a row", "a loop", "a loop over some"],
+    ids=[
+        *("as they are", "placed", "of a stack", "of some rows", "of a row", "a loop", "a loop over some"),
+        *("a loop that waits for all", "rows that wait for all", "of numbers"),
+    ],
 )
 def test_what_is_computed_of_a_backward_loops_rows(update: Callable[[Any], Any], expected: bool) -> None:
     jaxpr = tj.make_jaxpr(lambda a, b: backwards(a, b, update))(A, B).jaxpr

@@ -41,7 +41,8 @@ def fused(jaxpr: Jaxpr) -> Jaxpr:
 def computes_of_rows(jaxpr: Jaxpr) -> bool:
     """Whether something is computed of rows that a loop has stacked which goes through another one's stacks, as loops
     back do: of all gradients, say, which have to be there together for it. What is computed of a whole stack isn't
-    meant: there is one without loops, too."""
+    meant, nor what waits for the whole loop, as updates do for a norm of all gradients: these are there without loops,
+    too."""
     return any(map(_computes_of_rows, nested_programs(jaxpr)))
 
 
@@ -49,20 +50,26 @@ def _computes_of_rows(jaxpr: Jaxpr) -> bool:
     stacks = set[int]()  # of all loops
     back = set[int]()  # of those that go through such stacks
     rows = set[int]()  # of the latter
+    waiting = set[int]()  # what follows from the whole of a loop back, or from all rows
     for eqn in jaxpr.eqns:
         read_here = {var.index for var in _vars(eqn.invars)}
-        if not rows.isdisjoint(read_here) and not _places(eqn):
+        made = {out.index for out in eqn.outvars}
+        loop = eqn.primitive if isinstance(eqn.primitive, Scan) else None
+        through = {var.index for var in _vars(loop.operands(eqn.invars)[2])} if loop else set[int]()
+        if not waiting.isdisjoint(read_here):
+            waiting |= made
+        elif not back.isdisjoint(through) or (not rows.isdisjoint(read_here) and not _places(eqn)):
             return True
-        if isinstance(eqn.primitive, Scan):
-            through = {var.index for var in _vars(eqn.primitive.operands(eqn.invars)[2])}
-            if not back.isdisjoint(through):
-                return True
-            made = {out.index for out in eqn.primitive.results(eqn.outvars)[1]}
+        elif not rows.isdisjoint(read_here) or (not back.isdisjoint(read_here) and isinstance(eqn.primitive, Slice)):
+            (rows if eqn.outvars[0].aval.size > 1 else waiting).update(made)  # numbers may be there together
+        elif not back.isdisjoint(read_here):
+            (back if _places(eqn) else waiting).update(made)
+        if loop:
+            ys = {out.index for out in loop.results(eqn.outvars)[1]}
             if not stacks.isdisjoint(through):
-                back |= made
-            stacks |= made
-        elif not (back | rows).isdisjoint(read_here) and _places(eqn):
-            rows.update(out.index for out in eqn.outvars)
+                back |= ys - waiting
+                waiting |= made - ys
+            stacks |= ys
     return False
 
 

@@ -27,6 +27,8 @@ _FAR: Final = 8
 #: What is made of a tensor and read at so few places belongs to the layer that reads it first; what is read at more, as
 #: a mask is, to none.
 _FEW: Final = 4
+#: The rank of what follows from several rows.
+_SEVERAL: Final = 1 << 62
 #: Where what is read by equations at several places goes: before all of them.
 _BEFORE: Final = -1
 
@@ -63,6 +65,8 @@ class _Early:
                     own = self._rows.setdefault(i, {})
                     own[base.index] = max(at, own.get(base.index, 0))
         self._maker = {out.index: i for i, eqn in enumerate(eqns) for out in eqn.outvars}
+        #: The equations that make stacks of which rows are read: loops, say.
+        self._stacking = {self._maker[base.index] for base, _ in lazy.rows.values() if base.index in self._maker}
         #: Whether what each makes is no scalar.
         self._wide = [any(out.aval.shape for out in eqn.outvars) for eqn in eqns]
         self._moves: Sequence[bool] = self._movable()
@@ -110,10 +114,36 @@ class _Early:
         self._terms_to_layers(places)
         # Of those with one place, whoever is read comes before who reads.
         order = sorted(range(n), key=places.__getitem__)
+        rank = self._ranks(order, places) if self._stacking else {}
+        order.sort(key=lambda i: (places[i], rank.get(i, _BEFORE)))
         start = n
         while start and self._updates(order[start - 1]):
             start -= 1
+        # But not with the end alone of what follows from the last row.
+        if start and 0 <= rank.get(order[start - 1], _SEVERAL) < _SEVERAL:
+            while start < n and rank.get(order[start]) == rank[order[start - 1]]:
+                start += 1
         return [self._eqns[i] for i in by_tensor(self._eqns, self._operands, order, start, self._free, self._rows)]
+
+    def _ranks(self, order: Sequence[int], places: Sequence[int]) -> dict[int, int]:
+        """Of what comes after a loop of whose stacks rows are read: from which row it follows. What is for several of
+        them comes first, and what follows from several of them last."""
+        rank: dict[int, int] = {}
+        for i in order:
+            if places[i] in self._stacking and i not in self._free and i != places[i]:
+                own = self._rows.get(i, {})
+                made = {index: self._maker[index] for index in self._operands[i] if index in self._maker}
+                near = {rank[j] for j in made.values() if j in rank}
+                near |= {own.get(index, _SEVERAL) for index, j in made.items() if j in self._stacking}
+                rank[i] = near.pop() if len(near) == 1 else _SEVERAL
+        wanted: dict[int, set[int]] = {}  # the ranks of what reads a result
+        for i in reversed(order):
+            if i in self._free and places[i] in self._stacking:
+                found = set[int]().union(*[wanted.get(out.index, ()) for out in self._eqns[i].outvars])
+                rank[i] = found.pop() if len(found) == 1 else _BEFORE
+            for index in self._operands[i] if i in rank else ():
+                wanted.setdefault(index, set()).add(rank[i])
+        return rank
 
     def _of_a_tensor(self, i: int) -> bool:
         """Whether an equation's only operand is an array that is an input: weights that are converted, say."""
@@ -185,7 +215,7 @@ class _Early:
             if moves:
                 makers = [self._maker[index] for index in self._operands[i] if index in self._maker]
                 place = max([places[maker] for maker in makers if maker not in self._free], default=i)
-                if count - stayed[place] > _FAR:
+                if count - stayed[place] > _FAR or place in self._stacking:
                     places[i] = place
                     continue
             count += 1

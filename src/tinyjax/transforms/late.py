@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tinyjax.contexts.rebuilding import DEPTH, QUICK
@@ -19,6 +19,8 @@ ARRANGING: Final = frozenset({BroadcastInDim, Iota, Reshape, Squeeze, Transpose}
 #: What costs next to nothing.
 _LIGHT: Final = ARRANGING | QUICK
 
+#: A scalar that is read at so few places belongs to the layer that reads it first.
+_FEW: Final = 4
 #: How many equations right before who reads them are put in order.
 _STRETCH: Final = 12
 
@@ -60,7 +62,8 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
         place = at
         wanted = max(at, min([first.get(out.index, at) for out in eqn.outvars], default=at))
         if wanted > at and (
-            type(eqn.primitive) in ARRANGING or (_quick(eqn) and 2 * longer(eqn, at, wanted) <= wanted - at)
+            type(eqn.primitive) in ARRANGING
+            or (_quick(eqn) and not _of_all(eqn, readers) and 2 * longer(eqn, at, wanted) <= wanted - at)
         ):
             place = wanted
         keys.append(place)
@@ -78,7 +81,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     keys.reverse()
     # Of those with one place, whoever is read comes before who reads; and what has its place there was last already.
     order = sorted(range(len(eqns)), key=keys.__getitem__)
-    return _in_order_of_operands([eqns[at] for at in order], [roots[at] for at in order])
+    return _in_order_of_operands([eqns[at] for at in order], [roots[at] for at in order], readers)
 
 
 def _quick(eqn: Eqn) -> bool:
@@ -86,7 +89,13 @@ def _quick(eqn: Eqn) -> bool:
     return type(primitive) in QUICK or (isinstance(primitive, Elementwise) and not eqn.outvars[0].aval.shape)
 
 
-def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]]) -> list[Eqn]:
+def _of_all(eqn: Eqn, readers: Mapping[int, int]) -> bool:
+    """Whether its result is a scalar that is read at many places, as what corrects moments is: it belongs to no
+    layer."""
+    return any(not out.aval.shape and readers.get(out.index, 0) > _FEW for out in eqn.outvars)
+
+
+def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], readers: Mapping[int, int]) -> list[Eqn]:
     """These equations with those that cost next to nothing, and come right before the first that reads them, in the
     order in which that has them as operands: which of them came first before may differ from layer to layer."""
     maker = {out.index: at for at, eqn in enumerate(eqns) for out in eqn.outvars}
@@ -96,11 +105,12 @@ def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]]) -
         for i in operands[at]:
             if i >= 0:
                 first[i] = at
+    light = [_light(eqn) and not _of_all(eqn, readers) for eqn in eqns]
     found: list[Eqn] = []
     crossed = set[int]()  # the places from which something has gone to the other side
     for at, eqn in enumerate(eqns):
         low = at
-        while 0 < low > at - _STRETCH and _light(eqns[low - 1]) and low <= first[low - 1] <= at:
+        while 0 < low > at - _STRETCH and low <= first[low - 1] <= at and light[low - 1]:
             low -= 1
         if at - low > 1 and low not in crossed:
             order: list[int] = []
