@@ -144,3 +144,27 @@ def test_scales_of_operands_without_elements() -> None:
 def test_shapes_as_values() -> None:
     with jax.enable_x64(True):
         assert lax.shape_as_value((2, 3)).dtype == jax.lax.shape_as_value((2, 3)).dtype == np.int32
+
+
+def test_one_order_and_one_function() -> None:
+    orders: Any = np.ones(3)
+    for name, norm in (("vector_norm", tnp.linalg.vector_norm), ("matrix_norm", tnp.linalg.matrix_norm)):
+        with pytest.raises(InputError, match=f"{name}: ord is one number"):
+            norm(B, ord=orders)
+    one: Any = np.array(1.0)
+    assert tnp.linalg.vector_norm(B, ord=one) == 10.0
+    number: Any = 3
+    with pytest.raises(InputError, match="funm: func is a function"):
+        linalg.funm(B, number)
+    with pytest.raises(InputError, match="fromfunction: function is a function"):
+        tnp.fromfunction(number, (2, 2))
+    nothing: Any = lambda x: None  # noqa: E731
+    with pytest.raises(InputError, match="None of type NoneType is not an array"):
+        linalg.funm(B, nothing)
+
+
+@pytest.mark.parametrize("optimize", [0, 1, True, [(0, 1)], "greedy"])
+def test_orders_of_products(optimize: Any) -> None:
+    np.testing.assert_array_equal(tnp.einsum("ij,jk", B, B, optimize=optimize), B @ B)
+    with pytest.raises(InputError, match="einsum: optimize is True or False"):
+        tnp.einsum("ij,jk", B, B, optimize=None)  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ from tinyjax.primitives.structure import ReduceSum
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
+from tinyjax.transforms.arguments import flag
 
 if TYPE_CHECKING:
     from opt_einsum.contract import PathInfo
@@ -51,7 +52,7 @@ def einsum(
     spec, given = (subscripts, operands) if isinstance(subscripts, str) else _named((subscripts, *operands))
     if not given:
         raise InputError("einsum needs at least one operand")
-    order = optimize if isinstance(optimize, bool | str) else tuple(optimize)
+    order = optimize if isinstance(optimize, bool | str) else _order(optimize)
 
     def run(*named: Array) -> Array:
         arrays = list(promote(*named))
@@ -94,6 +95,11 @@ def _letters(axes: object) -> str:
     if not isinstance(axes, list | tuple):
         raise InputError(f"einsum takes a string and operands, or operands each with a list of its axes, got {axes!r}")
     return "".join("..." if axis is Ellipsis else _LETTERS[axis] for axis in axes)
+
+
+def _order(optimize: object) -> bool | tuple[tuple[int, ...], ...]:
+    """Which operands are multiplied at each step; or whether an order is looked for, which 1 and 0 say, too."""
+    return tuple(optimize) if isinstance(optimize, Sequence) else flag("einsum: optimize", optimize)
 
 
 @bounded(1024)

@@ -18,6 +18,7 @@ from tinyjax.numpy.creation import arange, asarray
 from tinyjax.numpy.signatures import File, ShapeLike
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+from tinyjax.transforms.arguments import function as check_function
 
 
 @contextmanager
@@ -84,6 +85,7 @@ def fromfunction(function: Callable[..., Any], shape: ShapeLike, *, dtype: npt.D
            [10, 11]], dtype=int64)
     """
     sizes, chosen = shape_of(shape), user_dtype(dtype)
+    check_function("fromfunction: function", function)
     mapped: Callable[..., Any] = lambda *args: function(*args, **kwargs)  # noqa: E731 (it is wrapped below)
     for axis in range(len(sizes) - 1, -1, -1):
         mapped = VMAP.use(mapped, tuple(0 if i == axis else None for i in range(len(sizes))))

@@ -13,7 +13,7 @@ from tinyjax.arrays.reductions import max as max_of
 from tinyjax.arrays.reductions import min as min_of
 from tinyjax.arrays.reductions import sum as sum_of
 from tinyjax.arrays.shaping import canonical_axes, expand_dims, integers, moveaxis
-from tinyjax.errors import ChoiceError, ShapeError
+from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.numpy.elementwise import sqrt
 from tinyjax.numpy.linalg.decompositions import svdvals
@@ -78,6 +78,7 @@ def vector_norm(x: ArrayLike, /, *, axis: _Axis = None, keepdims: bool = False, 
     (Array(5., dtype=float64), Array(4., dtype=float64))
     """
     a = inexact(x)
+    _one_order("vector_norm", ord)
     if ord is None or ord == 2:
         return _euclidean(a, axis, keepdims)
     if isinstance(ord, str):
@@ -113,8 +114,15 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str = "
     a = inexact(x)
     if a.aval.ndim < 2:
         raise ShapeError(f"matrix_norm needs an array with at least two axes, got {a.aval}")
+    _one_order("matrix_norm", ord)
     found = _matrix_norm(a, ord)
     return expand_dims(found, (-2, -1)) if keepdims else found
+
+
+def _one_order(name: str, ord: object) -> None:
+    """An InputError for several orders."""
+    if isinstance(ord, np.ndarray | Array) and ord.ndim:
+        raise InputError(f"{name}: ord is one number, or the name of a norm, got {ord!r}")
 
 
 def _matrix_norm(a: Array, ord: float | str) -> Array:

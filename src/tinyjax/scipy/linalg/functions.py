@@ -21,6 +21,7 @@ from tinyjax.prepared.functions import prepared
 from tinyjax.scipy.linalg.spectral import rsf2csf, schur
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+from tinyjax.transforms.arguments import function
 
 #: The coefficients of the approximation of exp by a quotient, from the constant on.
 _COEFFICIENTS = [math.factorial(26 - k) * math.factorial(13) / (
@@ -238,6 +239,7 @@ def funm(
     x = inexact(A)
     if x.ndim != 2 or x.shape[0] != x.shape[1]:
         raise ShapeError(f"expected square array_like input, got {x.aval}")
+    function("funm: func", func)
     value, error = _applied(func, x)
     return value if disp else (value, error)
 
@@ -247,7 +249,7 @@ def _applied(func: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
     # The real eigenvalues of a real matrix have no imaginary part, so that it is known on what side of a cut they lie.
     form, vectors = schur(x) if x.dtype in COMPLEXES else rsf2csf(*schur(x))
     size, values = form.shape[-1], tnp.diagonal(form)
-    images = func(values).astype(form.dtype)
+    images = as_array(func(values)).astype(form.dtype)
 
     def column(j: Array, found: Array) -> Array:
         """(T - t) c = (F - f) t, for the columns F before, the image f on the diagonal and the column t of the form."""
