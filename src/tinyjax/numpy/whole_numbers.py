@@ -30,6 +30,8 @@ from tinyjax.ir.dtypes import (
     INT64,
     INTEGERS,
     UINT8,
+    UINT32,
+    UINT64,
     integer_limits,
 )
 from tinyjax.lax.loops import while_loop
@@ -99,6 +101,8 @@ def _lcm(x: Array, y: Array) -> Array:
 
 # Floats as a fraction and an exponent.
 
+#: The integers that int32 has not all of.
+_BEYOND = frozenset({INT64, UINT32, UINT64})
 #: For each float dtype the integers of its size, the bits of its fraction, and the exponent of numbers below 1.
 _LAYOUT = {
     FLOAT16: (INT16, 10, 14),
@@ -143,7 +147,11 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     if n.dtype not in INTEGERS and n.dtype != BOOL:
         raise ChoiceError(f"ldexp: the exponent must be an integer, got {n.aval}")
     whole, bits, bias = _LAYOUT[x.dtype]
-    n = astype(n, INT32).clip(-4 * bias, 4 * bias)
+    least, greatest = -4 * bias, 4 * bias
+    if n.dtype in _BEYOND:
+        n = astype(n.clip(least if n.dtype == INT64 else None, greatest), INT32)
+    else:
+        n = astype(n, INT32).clip(least, greatest)
     # In steps, each of which is a number of the dtype: the product may be, where the power isn't.
     for left in range(3, -1, -1):
         part = n.clip(-bias + 1, bias)

@@ -33,6 +33,8 @@ def describe_error(error: BaseException) -> str:
         if isinstance(inner, TinyjaxError):
             return f"{error.what}: {inner}{where}"
         return f"{error.what} raised {_one_line(inner)}{where}"
+    if isinstance(error, TinyjaxError):
+        error.called = None  # by the command, not by the user
     if isinstance(error, CommandError | TinyjaxError):
         if isinstance(error, TinyjaxError):
             error.called = None  # the command is what the user called
