@@ -34,10 +34,8 @@ def describe_error(error: BaseException) -> str:
             return f"{error.what}: {inner}{where}"
         return f"{error.what} raised {_one_line(inner)}{where}"
     if isinstance(error, TinyjaxError):
-        error.called = None  # by the command, not by the user
+        error.called = None  # the command is what the user called
     if isinstance(error, CommandError | TinyjaxError):
-        if isinstance(error, TinyjaxError):
-            error.called = None  # the command is what the user called
         return str(error)
     if isinstance(error, MemoryError):
         return f"there is not enough memory{f': {error}' if str(error) else ''}"
