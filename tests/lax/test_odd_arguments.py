@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -12,7 +13,7 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.errors import ChoiceError, InputError, ParameterError, ShapeError, TypingError
+from tinyjax.errors import ChoiceError, InputError, LoweringError, ParameterError, ShapeError, TypingError
 from tinyjax.scipy import linalg
 
 LOWER = np.array([[2.0, 0.0], [1.0, 3.0]])
@@ -168,3 +169,40 @@ def test_orders_of_products(optimize: Any) -> None:
     np.testing.assert_array_equal(tnp.einsum("ij,jk", B, B, optimize=optimize), B @ B)
     with pytest.raises(InputError, match="einsum: optimize is True or False"):
         tnp.einsum("ij,jk", B, B, optimize=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", ["lapack", 7, jax.lax.linalg.SvdAlgorithm.QR])
+def test_ways_to_compute_are_those_there_are(given: Any) -> None:
+    ours: Any = lax.linalg
+    other = given if isinstance(given, int) else ours.EigImplementation.MAGMA
+    for function, wrong in (
+        (ours.eig, {"implementation": given}),
+        (ours.eigh, {"implementation": given}),
+        (ours.svd, {"algorithm": other}),
+    ):
+        with pytest.raises(ChoiceError, match="is None or one of"):
+            function(B, **wrong)
+
+
+def test_ways_to_compute_may_be_those_of_jax() -> None:
+    ours: Any = lax.linalg
+    theirs: Any = jax.lax.linalg
+    for call in (
+        lambda way: ours.eig(B, implementation=way.EigImplementation.LAPACK)[0],
+        lambda way: ours.eigh(B, implementation=way.EighImplementation.QR)[1],
+        lambda way: ours.svd(B, algorithm=way.SvdAlgorithm.QR)[1],
+    ):
+        assert tj.make_jaxpr(partial(call, theirs))() == tj.make_jaxpr(partial(call, ours))()
+    with pytest.raises(LoweringError, match="MAGMA is not for CPUs"):
+        tj.jit(lambda: lax.linalg.eig(B, implementation=lax.linalg.EigImplementation.MAGMA))()
+
+
+def test_whether_a_factor_is_lower() -> None:
+    factor: Any = np.linalg.cholesky(B @ B.T + np.eye(2))
+    odd: Any = (True, factor)
+    with pytest.raises(InputError, match="cho_solve: lower is True or False"):
+        linalg.cho_solve(odd, np.ones(2))
+    expected = np.linalg.solve(factor @ factor.T, np.ones(2))
+    lower: Any
+    for lower in (True, 1, np.bool_(True), tnp.asarray(True)):
+        np.testing.assert_allclose(linalg.cho_solve((factor, lower), np.ones(2)), expected)

@@ -4,6 +4,7 @@ through them."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -59,6 +60,10 @@ ALL = [FLOATS], [WHOLE], [TRUTHS], [COMPLEX]
         (nn.softplus, ALL),
         (linalg.lu, ([MATRIX],)),
         (signal.detrend, ALL),
+        (partial(signal.welch, nperseg=2), ALL),
+        (partial(signal.csd, y=None, nperseg=2), ALL),
+        (partial(signal.stft, nperseg=2), ALL),
+        (tnp.lexsort, ([FLOATS], [MATRIX])),
         (norm.cdf, ALL),
         (norm.logpdf, ALL),
     ],

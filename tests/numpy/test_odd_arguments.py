@@ -14,6 +14,7 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import tree
+from tinyjax.errors import ShapeError
 
 nan, inf = np.nan, np.inf
 
@@ -245,3 +246,26 @@ def test_types_of_arrays_of_jax() -> None:
     assert tnp.isscalar(jnp.zeros(()))
     assert not tnp.isscalar(short)
     assert tnp.result_type("int8", float) == tnp.result_type(np.int8, 1.0) == np.float64
+
+
+def test_functions_count_their_arguments_in_integers() -> None:
+    odd: Any = (0,)
+    for counts in ((odd, 1), (2, odd)):
+        with pytest.raises(ShapeError, match="is an integer, got"):
+            tnp.frompyfunc(lambda x, y: x + y, *counts)
+
+
+@pytest.mark.parametrize("period", [-360, -1.0, 2])
+def test_periods_have_no_sign(period: float) -> None:
+    operands = np.array([0.5, 1.5, 5]), np.array([1.0, 2, 3]), np.array([3.0, 5, 4])
+    with jax.enable_x64(True):
+        for module in (np, jnp):
+            np.testing.assert_allclose(tnp.interp(*operands, period=period), module.interp(*operands, period=period))
+
+
+def test_one_array_of_keys() -> None:
+    """Its rows are keys; those of one axis have one element each."""
+    x = np.array([[1, 1, 0], [2, 0, 2]])
+    for keys in (x, x[0]):
+        np.testing.assert_array_equal(tnp.lexsort(keys), np.lexsort(keys))
+        np.testing.assert_array_equal(tnp.lexsort(tnp.asarray(keys)), np.lexsort(keys))

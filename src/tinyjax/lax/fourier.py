@@ -23,8 +23,8 @@ _MOST: Final = 3
 
 
 def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: SupportsIndex | Sequence[SupportsIndex]) -> Array:
-    """The discrete Fourier transform over the last axes, one for each of `fft_lengths`, which are their sizes.
-
+    """The discrete Fourier transform over the last axes, one for each of `fft_lengths`, which are their sizes; one
+    integer is that of the last.
     `fft_type` is a `FftType` or its name in lower or upper case: "fft", and "ifft", which undoes it, take and give
     complex numbers; "rfft" takes real ones and leaves out the second half of the result along the last axis, which
     would be the conjugates of the first; and "irfft" undoes that: the last of `fft_lengths` is the size n of its

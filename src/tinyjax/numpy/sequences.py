@@ -125,7 +125,7 @@ def interp(
     """The values at x of the function that is linear between the points (xp, fp), whose xp must ascend.
 
     Outside of them it has the first and the last value, or `left` and `right`; "extrapolate" goes on as between the
-    nearest two. With a `period` it is periodic, and the points may be in any order.
+    nearest two. With a `period` it is periodic, whatever the sign of that, and the points may be in any order.
 
     >>> interp(1.5, np.array([1.0, 2.0]), np.array([10.0, 20.0]))
     Array(15., dtype=float64)
@@ -146,7 +146,7 @@ def interp(
     if values.dtype not in COMPLEXES:
         at, places, values = promote_inexact(at, places, values)
     if period is not None:
-        turn = astype(as_array(period), places.dtype)
+        turn = abs(astype(as_array(period), places.dtype))
         if turn.shape:
             raise ShapeError(f"interp: period is one number, got {turn.aval}")
         at, places = remainder(at, turn), remainder(places, turn)
@@ -346,7 +346,8 @@ def geomspace(
     dtype: npt.DTypeLike | None = None,
     axis: SupportsIndex = 0,
 ) -> Array:
-    """`num` numbers from `start` to `stop`, each the same multiple of the one before.
+    """`num` numbers from `start` to `stop`, each the same multiple of the one before. Those between real numbers of
+    different signs are nan, as NumPy's.
 
     >>> geomspace(1, 100, 3)
     Array([  1.,  10., 100.], dtype=float64)

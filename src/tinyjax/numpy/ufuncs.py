@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable
 from functools import WRAPPER_ASSIGNMENTS, wraps
 from types import FunctionType
@@ -16,7 +15,7 @@ from tinyjax.arrays import shaping
 from tinyjax.arrays.basic_indexing import Index
 from tinyjax.arrays.elementwise import astype, broadcast_to, user_dtype, where
 from tinyjax.arrays.intake import refuse_out
-from tinyjax.arrays.shaping import canonical_axes, canonical_axis, moveaxis, ravel, reshape
+from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, moveaxis, ravel, reshape
 from tinyjax.errors import InputError, ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.dtypes import BOOL, Scalar
 from tinyjax.numpy.creation import arange, asarray
@@ -71,7 +70,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
         vars(self).update({name: getattr(function, name) for name in WRAPPER_ASSIGNMENTS if hasattr(function, name)})
         self.__wrapped__ = function
         self._function: Callable[..., Any] = function
-        self._counts = (operator.index(nin), operator.index(nout))
+        self._counts = (integer(nin, "ufunc: nin"), integer(nout, "ufunc: nout"))
         self._identity = identity
         #: Functions of the same function are equal.
         self._key = (getattr(function, "__wrapped__", function), self._counts, identity)
@@ -300,7 +299,8 @@ def frompyfunc(
     """
     if not callable(func):
         raise InputError(f"frompyfunc takes a function, got {func!r}")
-    count, mapped = operator.index(nin), vectorize(func)
+    count, made = integer(nin, "frompyfunc: nin"), integer(nout, "frompyfunc: nout")
+    mapped = vectorize(func)
     name = getattr(func, "__name__", "<function>")
 
     @wraps(func)
@@ -312,4 +312,4 @@ def frompyfunc(
             raise InputError(f"{name} takes {count} arguments, got {len(args)}")
         return mapped(*args)
 
-    return ufunc(call, count, nout, identity=identity)
+    return ufunc(call, count, made, identity=identity)

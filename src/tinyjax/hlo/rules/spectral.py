@@ -26,7 +26,17 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.matrices import adjoint, eye_like
 from tinyjax.primitives.slicing import slice_in_dim
-from tinyjax.primitives.spectral import Eig, Eigh, EighImplementation, Hessenberg, Schur, Svd, SvdAlgorithm, Tridiagonal
+from tinyjax.primitives.spectral import (
+    Eig,
+    Eigh,
+    EighImplementation,
+    EigImplementation,
+    Hessenberg,
+    Schur,
+    Svd,
+    SvdAlgorithm,
+    Tridiagonal,
+)
 from tinyjax.primitives.structure import full
 
 
@@ -52,6 +62,8 @@ GPU_RULES[Eigh] = calling(_syevd_on_gpu)
 
 @CPU_RULES.register(Eig)
 def _eig(primitive: Eig, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    if primitive.implementation not in (None, EigImplementation.LAPACK):
+        raise LoweringError(f"eig: {primitive.implementation.name} is not for CPUs. Leave out the implementation.")
     (x,), values = args, types[0]
     left, right = primitive.compute_left_eigenvectors, primitive.compute_right_eigenvectors
     whole, parts = array_type(x.aval.shape, values.dtype), array_type(values.shape, x.aval.dtype)

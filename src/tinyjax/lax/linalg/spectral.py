@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
-from typing import Literal, TypeAlias, overload
+from typing import Literal, TypeAlias, TypeVar, overload
 
-from tinyjax.errors import UnsupportedError
+from tinyjax.errors import ChoiceError, UnsupportedError
 from tinyjax.lax.linalg.parts import symmetrized
 from tinyjax.primitives import spectral
 from tinyjax.tracing.array import Array, ArrayLike
@@ -16,6 +17,17 @@ from tinyjax.transforms.arguments import flag
 EigImplementation: TypeAlias = spectral.EigImplementation
 EighImplementation: TypeAlias = spectral.EighImplementation
 SvdAlgorithm: TypeAlias = spectral.SvdAlgorithm
+_E = TypeVar("_E", bound=enum.Enum)
+
+
+def _way(what: str, given: object, ways: type[_E]) -> _E | None:
+    """One of the ways to compute, also JAX's of the same name; None for the default one."""
+    if given is None or isinstance(given, ways):
+        return given
+    if isinstance(given, enum.Enum) and type(given).__name__ == ways.__name__ and given.name in ways.__members__:
+        return ways[given.name]
+    listed = ", ".join(f"{ways.__name__}.{name}" for name in ways.__members__)
+    raise ChoiceError(f"{what} is None or one of {listed}, not {given!r}")
 
 
 def eigh(
@@ -34,6 +46,7 @@ def eigh(
 
     Raises:
       UnsupportedError: `subset_by_index` asks for a part.
+      ChoiceError: there is no such implementation.
 
     >>> import numpy as np
     >>> eigh(np.array([[2.0, 0.0], [0.0, 1.0]]))[1]
@@ -41,7 +54,8 @@ def eigh(
     """
     mean = flag("eigh: symmetrize_input", symmetrize_input)
     given = symmetrized(as_array(x)) if mean else as_array(x)
-    vectors, values = bind(spectral.Eigh(lower, sort_eigenvalues, subset_by_index, implementation), given)
+    by = _way("eigh: implementation", implementation, EighImplementation)
+    vectors, values = bind(spectral.Eigh(lower, sort_eigenvalues, subset_by_index, by), given)
     return vectors, values
 
 
@@ -58,13 +72,15 @@ def eig(
     All are complex. Vectors have length 1, and their largest element is real: derivatives keep it so, where no other
     element is as large, and are there only if `enable_eigvec_derivs`. nan where they can't be computed.
 
+    Raises:
+      ChoiceError: there is no such implementation.
+
     >>> import numpy as np
     >>> eig(np.array([[0.0, 1.0], [-1.0, 0.0]]), compute_left_eigenvectors=False)[0]
     Array([0.+1.j, 0.-1.j], dtype=complex128)
     """
-    finding = spectral.Eig(
-        compute_left_eigenvectors, compute_right_eigenvectors, enable_eigvec_derivs, implementation
-    )  # fmt: skip
+    by = _way("eig: implementation", implementation, EigImplementation)
+    finding = spectral.Eig(compute_left_eigenvectors, compute_right_eigenvectors, enable_eigvec_derivs, by)
     return list(bind(finding, as_array(x)))
 
 
@@ -116,12 +132,14 @@ def svd(
 
     Raises:
       UnsupportedError: `subset_by_index` asks for a part.
+      ChoiceError: there is no such algorithm.
 
     >>> import numpy as np
     >>> svd(np.array([[3.0, 0.0], [0.0, -4.0]]), compute_uv=False)
     Array([4., 3.], dtype=float64)
     """
-    s, *factors = bind(spectral.Svd(full_matrices, compute_uv, subset_by_index, algorithm), as_array(x))
+    by = _way("svd: algorithm", algorithm, SvdAlgorithm)
+    s, *factors = bind(spectral.Svd(full_matrices, compute_uv, subset_by_index, by), as_array(x))
     return (factors[0], s, factors[1]) if factors else s
 
 

@@ -12,6 +12,7 @@ from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.prepared.functions import prepared, prepared_for_several
 from tinyjax.scipy.linalg.decompositions import cholesky
 from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.transforms.arguments import flag
 
 
 @prepared
@@ -92,7 +93,9 @@ def cho_solve(
     Array([0.25, 1.  ], dtype=float64)
     """
     sequence("cho_solve: c_and_lower", c_and_lower, 2)
-    factor, lower = c_and_lower
+    factor = c_and_lower[0]
+    given: object = c_and_lower[1]
+    lower = flag("cho_solve: lower", given.item() if isinstance(given, Array) and not given.shape else given)
     right, vector = _columns(b)
     first = solve_triangular(factor, right, 0 if lower else 2, lower)
     found = solve_triangular(factor, first, 2 if lower else 0, lower)

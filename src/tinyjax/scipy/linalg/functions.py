@@ -33,7 +33,8 @@ _NORMS = {"float32": 3.925724783138660, "float64": 5.371920351148152}
 @prepared
 def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The exponential of square matrices: by a quotient of polynomials of the matrix divided by a power of 2, squared
-    as often. nan where it would be squared more than `max_squarings` times and, since JAX rounds that down, once more.
+    as often. nan where it would be squared more than `max_squarings` times and, since JAX rounds that down, once more;
+    and everywhere if that is negative.
     `upper_triangular` is taken, and says nothing.
 
     Raises:
@@ -56,7 +57,8 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     one = tnp.eye(x.shape[-1], dtype=x.dtype)
     size = tnp.linalg.matrix_norm(lax.stop_gradient(x), ord=1)
     limit = _NORMS[size.dtype.name]
-    count = tnp.maximum(0, tnp.ceil(tnp.log2(tnp.maximum(size, limit) / limit)))[..., None, None]
+    halvings = tnp.log2(tnp.maximum(size, limit) / limit)[..., None, None]
+    count = tnp.ceil(halvings)
     scaled = x / (2.0**count).astype(x.dtype)
     square = scaled @ scaled
     even, odd, power = one * _COEFFICIENTS[0], one * _COEFFICIENTS[1], one
@@ -68,7 +70,7 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     most = integer(max_squarings, "expm: max_squarings")
     for k in range(most + 1):
         found = found @ tnp.where(k < count, found, one)
-    return tnp.where(count > most + 1, np.nan, found)
+    return tnp.where(tnp.floor(halvings) > most, np.nan, found)
 
 
 @prepared

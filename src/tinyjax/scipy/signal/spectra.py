@@ -103,7 +103,8 @@ def csd(
         raise ChoiceError(f"csd: scaling is 'density' or 'spectrum', got {scaling!r}")
     if average not in ("mean", "median"):
         raise ChoiceError(f"csd: average is 'mean' or 'median', got {average!r}")
-    one, other = promote_inexact(as_array(x), as_array(x if y is None else y))
+    one, *others = promote_inexact(as_array(x), *([] if y is None else [as_array(y)]))
+    other = others[0] if others else one
     at = canonical_axis(axis, one.ndim, "csd")
     first, second = tnp.moveaxis(one, at, -1), tnp.moveaxis(other, at, -1)
     length = max(first.shape[-1], second.shape[-1])
