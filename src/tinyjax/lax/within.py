@@ -17,6 +17,7 @@ from tinyjax.deferred import PRECISION
 from tinyjax.ir.dtypes import KEY, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.meshes import Mesh
+from tinyjax.prepared.functions import BY_PYTHON
 from tinyjax.primitives.contractions import DotPrecision
 from tinyjax.primitives.defaults import PLAIN, Defaults
 from tinyjax.tracing.array import Array
@@ -138,6 +139,9 @@ def runs_by_python() -> bool:
         if isinstance(frame, Interpreted):
             return frame.by_python
     return False
+
+
+BY_PYTHON.hand(runs_by_python)
 
 
 def rewriting_in_force() -> Rewrite | None:

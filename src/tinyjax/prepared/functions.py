@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 
 from tinyjax import backend
 from tinyjax.deferred import Deferred
+from tinyjax.errors import MissingRuleError
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
 from tinyjax.ir.value import ConcreteValue
@@ -62,6 +63,8 @@ class Stager(Protocol):
 STAGING: Final = Deferred[Stager]()
 #: What a function returns within transformations, if it has been met there; None if it has to be called.
 REPLAYING: Final = Deferred[Callable[[Callable[..., object], tuple[object, ...], Mapping[str, object]], Any]]()
+#: Whether loops are Python's, where nothing is to be compiled.
+BY_PYTHON: Final = Deferred[Callable[[], bool]]()
 #: What makes an operand of a NumPy array without copying it; None if it has to be looked at first.
 OPERAND: Final = Deferred[Callable[[object], StoredArray | None]]()
 
@@ -93,7 +96,15 @@ def prepared_for_several(function: Callable[P, R]) -> Callable[P, R]:
     return _marked(function, False, True)
 
 
-def _marked(function: Callable[P, R], takes_numpy: bool, several: bool = False) -> Callable[P, R]:
+def prepared_with_loops(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for a function with loops in it, which are compiled for arrays of the host too: so all of it is, as one
+    program, and from the first call on, so that no digit depends on how often it was called."""
+    return _marked(function, False, compiled=True)
+
+
+def _marked(
+    function: Callable[P, R], takes_numpy: bool, several: bool = False, compiled: bool = False
+) -> Callable[P, R]:
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if args:  # else the array was given by name, or is missing
@@ -102,8 +113,10 @@ def _marked(function: Callable[P, R], takes_numpy: bool, several: bool = False) 
             if several:
                 first = _first_of(first)
             if isinstance(first, StoredArray):
-                if first.runs_prepared:
-                    done = _run(function, first, args, kwargs, several)
+                if compiled and BY_PYTHON.use():
+                    pass
+                elif first.runs_prepared:
+                    done = _run(function, first, args, kwargs, several, compiled)
                 else:
                     done = REPLAYING.use(function, args, kwargs)
             elif takes_numpy and type(first) is np.ndarray and (array := OPERAND.use(first)) is not None:
@@ -124,8 +137,10 @@ def _run(
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
     several: bool = False,
+    compiled: bool = False,
 ) -> Any:  # what the function returns
-    """The result; None if it has to be called. `several`: also with lists and tuples of arrays."""
+    """The result; None if it has to be called. `several`: also with lists and tuples of arrays; `compiled`: as one
+    program on a device, wherever the arrays are."""
     kind: type[StoredArray] = type(first)
     # The most common case, which the general one would take twice as long for.
     if len(args) == 1 and not kwargs and not several:
@@ -156,7 +171,7 @@ def _run(
             return None
     known = tuple(key)
     found = TABLE.entries.get(known)
-    on_device = len(host) < len(arrays)
+    on_device = compiled or len(host) < len(arrays)
     if found is None and not on_device:
         # On the host it is quicker to call it once than to look what it does.
         TABLE.put(known, Entry((function, *[array.aval for array in arrays])))
@@ -361,5 +376,8 @@ def _all_depend(program: FunctionProgram) -> bool:
 
 def _on_device(name: str, program: FunctionProgram, arrays: Sequence[StoredArray]) -> Launch | LaunchOnMesh | None:
     values = [*program.captured, *(array.value for array in arrays)]
-    executable = backend.execute.executable(program.jaxpr, values, name)
+    try:
+        executable = backend.execute.executable(program.jaxpr, values, name)
+    except MissingRuleError:  # something in it is only for the host
+        return None
     return launch_of(executable, program.captured, program.jaxpr.out_avals, name)

@@ -17,7 +17,7 @@ from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError, ShapeError, UnsupportedDtypeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.numpy.linalg.intake import inexact
-from tinyjax.prepared.functions import prepared
+from tinyjax.prepared.functions import prepared, prepared_with_loops
 from tinyjax.scipy.linalg.spectral import rsf2csf, schur
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -128,7 +128,11 @@ def solve_sylvester(
         raise ShapeError(f"Incompatible shapes for Sylvester equation: {listed}")
     if method not in ("schur", "eigen"):
         raise ChoiceError(f'Unrecognized method {method}. The two valid methods are either "schur" or "eigen".')
-    least = as_array(tol)
+    return _sylvester(a, b, c, as_array(tol), method)
+
+
+@prepared_with_loops
+def _sylvester(a: Array, b: Array, c: Array, least: Array, method: str) -> Array:
     solver = _by_schur if method == "schur" else _by_vectors
 
     def solved(a: Array, b: Array, c: Array) -> Array:
@@ -156,7 +160,7 @@ def _by_schur(a: Array, b: Array, c: Array) -> tuple[Array, Array]:
         found = lax.linalg.triangular_solve(r + s[j, j] * one, known[:, None], left_side=True)
         return y.at[:, j].set(found[:, 0])
 
-    y = lax.fori_loop(0, right.shape[-1], column, tnp.zeros_like(right))
+    y = lax.fori_loop(0, right.shape[-1], column, tnp.zeros_like(right)) if right.size else right
     return u @ y @ v.mT.conj(), tnp.diagonal(r)[:, None] + tnp.diagonal(s)
 
 
@@ -185,6 +189,11 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     x = inexact(A)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"sqrtm: Input 'A' must be square, of shape (..., n, n); got {x.aval}")
+    return _roots(x)
+
+
+@prepared_with_loops
+def _roots(x: Array) -> Array:
     found: Array = tnp.vectorize(_root, signature="(n,n)->(n,n)")(x.astype(tnp.result_type(x, np.complex64)))
     return found
 
@@ -201,6 +210,8 @@ def _leading(upper: Array, values: Array, right: Array, j: Array) -> Array:
 
 @custom_jvp
 def _root(x: Array) -> Array:
+    if not x.size:
+        return x
     form, vectors = lax.linalg.schur(x)
     values = lax.sqrt(tnp.diagonal(form))
 
@@ -250,8 +261,14 @@ def funm(
 def _applied(func: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
     # The real eigenvalues of a real matrix have no imaginary part, so that it is known on what side of a cut they lie.
     form, vectors = schur(x) if x.dtype in COMPLEXES else rsf2csf(*schur(x))
+    values = tnp.diagonal(form)
+    return _recurrence(form, vectors, as_array(func(values)).astype(form.dtype))
+
+
+@prepared_with_loops
+def _recurrence(form: Array, vectors: Array, images: Array) -> tuple[Array, Array]:
+    """The function of a triangular form, in the basis of its vectors, and an estimate of the error."""
     size, values = form.shape[-1], tnp.diagonal(form)
-    images = as_array(func(values)).astype(form.dtype)
 
     def column(j: Array, found: Array) -> Array:
         """(T - t) c = (F - f) t, for the columns F before, the image f on the diagonal and the column t of the form."""

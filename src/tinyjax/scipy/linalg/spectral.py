@@ -10,7 +10,7 @@ from tinyjax import lax
 from tinyjax.errors import ChoiceError, ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64
 from tinyjax.numpy.linalg.intake import inexact
-from tinyjax.prepared.functions import prepared
+from tinyjax.prepared.functions import prepared, prepared_with_loops
 from tinyjax.tracing.array import Array, ArrayLike
 
 
@@ -160,6 +160,11 @@ def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Arra
     _square("rsf2csf", T=form, Z=vectors)
     if form.shape[-1] != vectors.shape[-1]:
         raise ShapeError(f"rsf2csf: Input array shapes must match: Z: {vectors.aval} vs. T: {form.aval}")
+    return _complex_form(form, vectors)
+
+
+@prepared_with_loops
+def _complex_form(form: Array, vectors: Array) -> tuple[Array, Array]:
     kind = tnp.result_type(form, vectors, np.complex64)
     found: tuple[Array, Array] = tnp.vectorize(_triangular, signature="(n,n),(n,n)->(n,n),(n,n)")(
         form.astype(kind), vectors.astype(kind)

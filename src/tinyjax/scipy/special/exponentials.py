@@ -11,6 +11,7 @@ import numpy as np
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.api.rules.custom_jvp import custom_jvp
+from tinyjax.prepared.functions import prepared_with_loops
 from tinyjax.scipy.special.promoted import strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
 
@@ -28,7 +29,7 @@ def exp1(x: ArrayLike) -> Array:
     Array(0.21938393, dtype=float64)
     """
     (found,) = strong_floats("exp1", x)
-    return _expn(lax.full_like(found, 1), found)
+    return _integral(lax.full_like(found, 1), found)
 
 
 def expn(n: ArrayLike, x: ArrayLike) -> Array:
@@ -38,7 +39,12 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
     Array(0.14849551, dtype=float64)
     """
     order, found = strong_floats("expn", n, x)
-    return _expn(lax.stop_gradient(order), found)
+    return _integral(lax.stop_gradient(order), found)
+
+
+@prepared_with_loops
+def _integral(n: Array, x: Array) -> Array:
+    return _expn(n, x)
 
 
 @custom_jvp
@@ -110,7 +116,12 @@ def expi(x: ArrayLike) -> Array:
     Array(1.89511782, dtype=float64)
     """
     (found,) = strong_floats("expi", x)
-    return _expi(found)
+    return _principal(found)
+
+
+@prepared_with_loops
+def _principal(x: Array) -> Array:
+    return _expi(x)
 
 
 @custom_jvp

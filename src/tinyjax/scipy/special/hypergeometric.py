@@ -9,6 +9,7 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.api.checkpointing import checkpoint
 from tinyjax.ir.dtypes import FLOAT64
+from tinyjax.prepared.functions import prepared_with_loops
 from tinyjax.scipy.special.gammas import gammasgn
 from tinyjax.scipy.special.promoted import floats
 from tinyjax.tracing.array import Array, ArrayLike
@@ -40,7 +41,11 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     >>> hyp1f1(1.0, 2.0, 1.0)
     Array(1.71828183, dtype=float64)
     """
-    first, second, at = tnp.broadcast_arrays(*floats("hyp1f1", a, b, x))
+    return _kummer(*tnp.broadcast_arrays(*floats("hyp1f1", a, b, x)))
+
+
+@prepared_with_loops
+def _kummer(first: Array, second: Array, at: Array) -> Array:
     pole = _whole_below_one(second) & ~(_whole_below_one(first) & (first >= second))
     low = tnp.where(pole, 1, second)
     left, size = at < 0, lax.abs(at)
@@ -95,7 +100,11 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     >>> hyp2f1(1.0, 1.0, 2.0, np.array([-1.0, 0.5]))
     Array([0.69314718, 1.38629436], dtype=float64)
     """
-    p, q, low, at = tnp.broadcast_arrays(*floats("hyp2f1", a, b, c, x))
+    return _gauss(*tnp.broadcast_arrays(*floats("hyp2f1", a, b, c, x)))
+
+
+@prepared_with_loops
+def _gauss(p: Array, q: Array, low: Array, at: Array) -> Array:
     small, large = tnp.where(p < q, p, q), tnp.where(p < q, q, p)
     ends = _whole_below_one(small) | _whole_below_one(large)
     last = tnp.where(_whole_below_one(large), large, small)  # the sum has terms up to k = -last

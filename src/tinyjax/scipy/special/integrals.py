@@ -13,6 +13,7 @@ from tinyjax import lax
 from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64
+from tinyjax.prepared.functions import prepared_with_loops
 from tinyjax.scipy.special.errors import ndtr
 from tinyjax.scipy.special.promoted import floats, strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
@@ -29,7 +30,12 @@ def sici(x: ArrayLike) -> tuple[Array, Array]:
     (Array(0.94608307, dtype=float64), Array(0.33740392, dtype=float64))
     """
     (found,) = floats("sici", x)
-    return _sine_integral(found), _cosine_integral(found)
+    return _sine_and_cosine(found)
+
+
+@prepared_with_loops
+def _sine_and_cosine(x: Array) -> tuple[Array, Array]:
+    return _sine_integral(x), _cosine_integral(x)
 
 
 def _exponential_integral(size: Array) -> tuple[Array, Array]:

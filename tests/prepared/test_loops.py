@@ -1,0 +1,140 @@
+"""Functions with loops in them: compiled whole at the first call, wherever the arrays are, and traced no more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import jax.scipy.linalg
+import jax.scipy.special
+import numpy as np
+import pytest
+import scipy.special
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+import tinyjax.scipy.linalg
+import tinyjax.scipy.special
+from tinyjax import lax
+from tinyjax.errors import ShapeError
+from tinyjax.prepared.functions import prepared_with_loops
+
+RNG = np.random.default_rng(3)
+A, B, C = RNG.normal(size=(3, 3, 3))
+FORM, VECTORS = (np.asarray(x) for x in tj.scipy.linalg.schur(A))
+P, Q, U = RNG.uniform(0.5, 6, 7), RNG.uniform(0.5, 6, 7), RNG.uniform(-0.9, 0.9, 7)
+ODD = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, -1.5, 3.5])
+
+#: Each of a module of scipy's functions, and arrays.
+FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "sqrtm": (lambda s, x: s.linalg.sqrtm(x), [A]),
+    "sqrtm of nan": (lambda s, x: s.linalg.sqrtm(x), [np.full((3, 3), np.nan)]),
+    "sqrtm of one number": (lambda s, x: s.linalg.sqrtm(x), [A[:1, :1]]),
+    "sqrtm of float32": (lambda s, x: s.linalg.sqrtm(x), [A.astype(np.float32)]),
+    "sqrtm of complex numbers": (lambda s, x: s.linalg.sqrtm(x), [A + 1j * B]),
+    "rsf2csf": (lambda s, t, z: s.linalg.rsf2csf(t, z), [FORM, VECTORS]),
+    "rsf2csf of float32": (lambda s, t, z: s.linalg.rsf2csf(t, z), [FORM.astype(np.float32), VECTORS]),
+    "solve_sylvester": (lambda s, a, b, c: s.linalg.solve_sylvester(a, b, c), [A, B, C]),
+    "solve_sylvester, singular": (lambda s, a, b, c: s.linalg.solve_sylvester(a, b, c), [A, -A, C]),
+    "solve_sylvester, tol": (lambda s, a, b, c: s.linalg.solve_sylvester(a, b, c, tol=1e3), [A, B, C]),
+    "solve_sylvester, eigen": (lambda s, a, b, c: s.linalg.solve_sylvester(a, b, c, method="eigen"), [A, B, C]),
+    "expi": (lambda s, x: s.special.expi(x), [ODD]),
+    "exp1": (lambda s, x: s.special.exp1(x), [ODD]),
+    "expn": (lambda s, x: s.special.expn(np.arange(7.0), x), [ODD]),
+    "sici": (lambda s, x: s.special.sici(x), [ODD]),
+    "hyp1f1": (lambda s, a, b, x: s.special.hyp1f1(a, b, x), [P, Q, U]),
+    "hyp2f1": (lambda s, a, b, c, x: s.special.hyp2f1(a, b, c, x), [P, Q, P + Q, U]),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_are_jaxs_at_every_call_and_nothing_is_traced_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    function, arrays = FUNCTIONS[name]
+    operands = [tnp.asarray(x) for x in arrays]
+    first = jax.tree.leaves(function(tj.scipy, *operands))
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a loop was traced again")
+
+    monkeypatch.setattr("tinyjax.lax.loops.stage_body", refuse)
+    second = jax.tree.leaves(function(tj.scipy, *operands))
+    again = jax.tree.leaves(function(tj.scipy, *[tj.device_put(x) for x in arrays]))
+    with jax.enable_x64(True):
+        # Where numbers are infinite, JAX's exponential integrals are nan.
+        right = function(scipy, *arrays) if arrays[-1] is ODD else function(jax.scipy, *map(jnp.asarray, arrays))
+        expected = jax.tree.leaves(right)
+    for x, y, z, theirs in zip(first, second, again, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+        np.testing.assert_array_equal(x, z)
+        assert x.aval == y.aval == z.aval
+        assert x.value.on_host is y.value.on_host
+        assert x.dtype == theirs.dtype
+        exact = x.dtype.name in ("float64", "complex128")
+        np.testing.assert_allclose(x, theirs, rtol=1e-9 if exact else 2e-4, atol=1e-10 if exact else 1e-4)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_transformations_apply_to_what_is_called(name: str) -> None:
+    function, arrays = FUNCTIONS[name]
+
+    def first(*xs: Any) -> Any:
+        return jax.tree.leaves(function(tj.scipy, *xs))[0]
+
+    own = first(*map(tnp.asarray, arrays))
+    np.testing.assert_allclose(tj.jit(first)(*arrays), own, rtol=1e-9, atol=1e-5)
+    rows = tj.vmap(first)(*[np.stack([x, x]) for x in arrays])
+    np.testing.assert_allclose(rows[1], own, rtol=1e-5, atol=1e-5)
+
+
+def test_derivatives_are_those_of_what_is_called() -> None:
+    x = tnp.asarray(A @ A.T + np.eye(3))
+    tj.scipy.linalg.sqrtm(x)
+    tangent = tnp.asarray(B)
+    root, change = tj.jvp(tj.scipy.linalg.sqrtm, (x,), (tangent,))
+    np.testing.assert_allclose(change @ root + root @ change, B, atol=1e-10)
+    slopes = tj.grad(lambda u: tj.scipy.special.hyp1f1(P, Q, u).sum())(tnp.asarray(U))
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(slopes, P / Q * np.asarray(jax.scipy.special.hyp1f1(P + 1, Q + 1, U)), rtol=1e-9)
+
+
+def test_a_stack_of_matrices_has_the_roots_of_each() -> None:
+    several = tnp.asarray(np.stack([A, B, C]))
+    for _ in range(2):
+        roots = tj.scipy.linalg.sqrtm(several)
+        np.testing.assert_allclose(roots, np.stack([tj.scipy.linalg.sqrtm(tnp.asarray(x)) for x in (A, B, C)]), 1e-9)
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 2, 2), (2, 0, 0)])
+def test_nothing_is_nothing(shape: tuple[int, ...]) -> None:
+    empty = tnp.zeros(shape)
+    assert tj.scipy.linalg.sqrtm(empty).shape == shape
+    assert [x.shape for x in tj.scipy.linalg.rsf2csf(empty, empty)] == [shape, shape]
+    assert tj.scipy.linalg.solve_sylvester(empty, empty, empty).shape == shape
+    assert tj.scipy.special.expi(empty).shape == shape
+
+
+def test_a_function_is_called_once_for_arrays_of_a_type() -> None:
+    calls: list[object] = []
+
+    @prepared_with_loops
+    def powers(x: tj.Array, base: tj.Array) -> tuple[tj.Array, tj.Array]:
+        calls.append(x.aval)
+        if x.shape != base.shape:
+            raise ShapeError("other shapes")
+        return lax.fori_loop(0, 3, lambda i, y: y * base + i, x), x
+
+    x, base = tnp.asarray([1.0, 2.0]), tnp.asarray([2.0, 3.0])
+    for _ in range(3):
+        grown, same = powers(x, base)
+        np.testing.assert_array_equal(grown, [((1 * 2.0 + 0) * 2 + 1) * 2 + 2, ((2 * 3.0 + 0) * 3 + 1) * 3 + 2])
+        np.testing.assert_array_equal(same, x)
+    assert len(calls) == 1
+    for _ in range(2):
+        with pytest.raises(ShapeError, match="other shapes"):
+            powers(x, tnp.asarray([1.0]))
+    del calls[1:]
+    with tj.disable_jit():  # Python runs loops then
+        powers(x, base)
+    assert len(calls) == 2
