@@ -302,7 +302,7 @@ for mode in ("maximum", "mean", "median", "minimum", "linear_ramp"):
 _add("lexsort", (I[0], I[1]))
 
 #: NumPy has wider ones: it doesn't keep integers that are convolved with small floats, or it counts with floats.
-OTHER_DTYPES = {"convolve", "correlate", "cov", "corrcoef", "percentile", "vander"}
+OTHER_DTYPES = {"convolve", "correlate", "cov", "corrcoef", "percentile", "vander", "histogram2d", "histogramdd"}
 
 
 def leaves(x: object) -> list[HostArray]:

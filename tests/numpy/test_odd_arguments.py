@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -269,3 +270,44 @@ def test_one_array_of_keys() -> None:
     for keys in (x, x[0]):
         np.testing.assert_array_equal(tnp.lexsort(keys), np.lexsort(keys))
         np.testing.assert_array_equal(tnp.lexsort(tnp.asarray(keys)), np.lexsort(keys))
+
+
+_INTS = np.array([3, 1, 2], "int8")
+#: Functions whose dtype is NumPy's, where JAX has another one also with 64 bits, as the page for its users says.
+_OWN: dict[str, Callable[[Any], Any]] = {
+    "tri": lambda m: m.tri(3),
+    "argpartition": lambda m: m.argpartition(_INTS, 1),
+    "digitize": lambda m: m.digitize(_INTS, np.arange(3)),
+    "searchsorted": lambda m: m.searchsorted(np.arange(3), _INTS),
+    "ravel_multi_index": lambda m: m.ravel_multi_index((_INTS, _INTS), (50, 5000), "clip"),
+    "wrapped": lambda m: m.ravel_multi_index((_INTS, -_INTS), (50, 5000), "wrap"),
+    "convolve": lambda m: m.convolve(_INTS, _INTS),
+    "correlate": lambda m: m.correlate(_INTS, _INTS),
+    "polymul": lambda m: m.polymul(_INTS, _INTS),
+    "polyder": lambda m: m.polyder(_INTS),
+    "histogram": lambda m: m.histogram(_INTS, 3)[0],
+    "weights of histogram": lambda m: m.histogram(_INTS, 3, weights=_INTS)[0],
+}
+
+
+@pytest.mark.parametrize("name", _OWN)
+def test_dtypes_of_numpy(name: str) -> None:
+    found, expected = _OWN[name](tnp), _OWN[name](np)
+    assert found.dtype == expected.dtype
+    assert tj.jit(lambda: _OWN[name](tnp))().dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_boxes_count_in_integers() -> None:
+    """As bins do, and as in JAX; bools weigh 1 or 0."""
+    points, kept = np.array([[0, 0], [1, 2], [1, 2]]), np.array([True, True, False])
+    with jax.enable_x64(True):
+        for weights in (None, kept):
+            expected = np.histogramdd(points, 2, weights=weights)[0]
+            for boxes in (
+                tnp.histogramdd(points, 2, weights=weights)[0],
+                tnp.histogram2d(points[:, 0], points[:, 1], 2, weights=weights)[0],
+            ):
+                assert boxes.dtype == jnp.histogramdd(points, 2)[0].dtype == np.int64
+                np.testing.assert_array_equal(boxes, expected)
+        np.testing.assert_array_equal(tnp.histogram(points[:, 1], 2, weights=kept)[0], [1, 1])

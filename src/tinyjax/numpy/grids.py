@@ -195,21 +195,21 @@ def ravel_multi_index(
         raise ChoiceError(f"ravel_multi_index: mode is {_MODES}, got {mode!r}")
     wide = user_dtype(dtype) or INT64
     strides = np.cumprod([1, *(sizes[:0:-1] if order == "C" else sizes[:-1])])[: len(sizes)].tolist()
-    total = as_array(np.zeros((), wide))
+    total = as_array(np.zeros((), INT64))
     for x, size, chosen, stride in zip(
         positions, sizes, modes, reversed(strides) if order == "C" else strides, strict=True
     ):
         if x.dtype not in INTEGERS:
             raise InputError(f"ravel_multi_index: positions must be integers, got {x.aval}")
-        total = total + _within(x, size, chosen) * stride
+        total = total + astype(_within(x, size, chosen), INT64) * stride
     return astype(total, wide)
 
 
 def _within(x: Array, size: int, mode: str) -> Array:
     if mode == "clip":
-        return x.clip(0, size - 1)
+        return astype(x, INT64).clip(0, size - 1)
     if mode == "wrap":
-        return remainder(x, as_array(size))
+        return remainder(astype(x, INT64), as_array(size))
     if mode == "ignore":
         return x
     if mode != "raise":

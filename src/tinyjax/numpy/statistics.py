@@ -13,7 +13,7 @@ from tinyjax.arrays.arithmetic import refuse_complex
 from tinyjax.arrays.elementwise import apply, astype, constant_like, promote, promote_inexact, user_dtype, where
 from tinyjax.arrays.shaping import integer, ravel, transpose
 from tinyjax.errors import ChoiceError, ConcretizationError, DtypeError, InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, INEXACT, INT64, INTEGERS, UINT8, real_dtype
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT64, INTEGERS, UINT8, real_dtype
 from tinyjax.lax.binding import sequence
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.arguments import with_axes
@@ -273,7 +273,9 @@ def histogram(
 
 
 def _count(columns: Sequence[Array], edges: Sequence[Array], weights: Array | None) -> Array:
-    """The number, or the weight, of points in each box."""
+    """The number, or the weight, of points in each box: int64, or of the dtype of weights; bools count."""
+    if weights is not None and weights.dtype == BOOL:
+        weights = astype(weights, INT64)
     shape, places, inside = tuple(e.size - 1 for e in edges), [], None
     for x, bounds in zip(columns, edges, strict=True):
         last = bounds[-1]
@@ -300,7 +302,7 @@ def histogramdd(
     `histogram`.
 
     >>> histogramdd(np.array([[0.0, 0.0], [1.0, 1.0]]), 2)[0].tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    [[1, 0], [0, 1]]
     """
     points = stack([ravel(asarray(x)) for x in sample], 1) if isinstance(sample, list | tuple) else asarray(sample)
     points = points if points.ndim != 1 else points[:, None]
@@ -317,7 +319,7 @@ def histogramdd(
     heavy = None if weights is None else ravel(as_array(weights))
     if heavy is not None and heavy.shape != (number,):
         raise ShapeError(f"histogramdd: weights need a number for each of {number} points, got {heavy.aval}")
-    counts = astype(_count(columns, edges, heavy), FLOAT64) if heavy is None else _count(columns, edges, heavy)
+    counts = _count(columns, edges, heavy)
     if density:
         counts = counts / reductions.sum(counts)
         for axis, bounds in enumerate(edges):
@@ -350,7 +352,7 @@ def histogram2d(
     """How many of the points (x, y) are in each box, and where the bins of both begin and end: see `histogram`.
 
     >>> histogram2d(np.array([0.0, 1.0]), np.array([0.0, 1.0]), 2)[0].tolist()
-    [[1.0, 0.0], [0.0, 1.0]]
+    [[1, 0], [0, 1]]
     """
     if not isinstance(bins, list | tuple) or len(bins) != 2:
         one = isinstance(bins, list | tuple) or asarray(bins).ndim == 1
