@@ -15,6 +15,7 @@ import scipy.special
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+import tinyjax.random
 import tinyjax.scipy.linalg
 import tinyjax.scipy.special
 from tinyjax import lax
@@ -73,6 +74,43 @@ def test_results_are_jaxs_at_every_call_and_nothing_is_traced_again(name: str, m
         assert x.dtype == theirs.dtype
         exact = x.dtype.name in ("float64", "complex128")
         np.testing.assert_allclose(x, theirs, rtol=1e-9 if exact else 2e-4, atol=1e-10 if exact else 1e-4)
+
+
+#: Each of a module of samplers, a key of its own, and arrays.
+SAMPLERS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "gamma": (lambda r, key, a: r.gamma(key, a), [P]),
+    "loggamma": (lambda r, key, a: r.loggamma(key, a, (2, 7), "float32"), [P]),
+    "beta": (lambda r, key, a, b: r.beta(key, a, b), [P, Q]),
+    "poisson": (lambda r, key, a: r.poisson(key, a), [np.array([0.0, 3.0, 30.0, np.nan])]),
+    "binomial": (lambda r, key, n, p: r.binomial(key, n, p), [np.array([20.0, 5.0, 300.0, -1.0]), np.full(4, 0.3)]),
+    "multinomial": (lambda r, key, n, p: r.multinomial(key, n, p), [np.array(20.0), np.array([0.2, 0.5, 0.3])]),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_samples_are_jaxs_at_every_call_and_nothing_is_traced_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    sampler, arrays = SAMPLERS[name]
+    operands = [tnp.asarray(x) for x in arrays]
+    first = sampler(tj.random, tj.random.key(5), *operands)
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("a loop was traced again")
+
+    with monkeypatch.context() as patch:
+        for loop in ("stage_body", "stage"):
+            patch.setattr(f"tinyjax.lax.loops.{loop}", refuse)
+        second = sampler(tj.random, tj.random.key(5), *operands)
+        other = sampler(tj.random, tj.random.key(6), *operands)
+    assert first.aval == second.aval == other.aval
+    np.testing.assert_array_equal(first, second)
+    assert not np.array_equal(first, other, equal_nan=True)
+    with jax.enable_x64(True):
+        for seed, found in ((5, first), (6, other)):
+            theirs = sampler(jax.random, jax.random.key(seed), *map(jnp.asarray, arrays))
+            assert found.dtype == theirs.dtype
+            np.testing.assert_allclose(found, theirs, rtol=1e-5)
+    compiled = tj.jit(lambda *xs: sampler(tj.random, tj.random.key(5), *xs))(*operands)
+    np.testing.assert_allclose(compiled, first, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

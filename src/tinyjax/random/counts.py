@@ -19,6 +19,7 @@ from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, INTEGERS, DType
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.prepared.functions import prepared_with_loops
 from tinyjax.random.approximate import Method, approximate_poisson, is_approximate
 from tinyjax.random.arguments import ShapeLike, check_shapes, converted, dtype_of, full_shape, halves, number, single
 from tinyjax.random.drawing import fractions
@@ -63,13 +64,18 @@ def poisson(
     if is_approximate("poisson", method):
         return laid_out(approximate_poisson(one, lam, sizes, found), out_sharding)
     rate = converted(tnp.broadcast_to(as_array(lam), sizes), FLOAT32)
-    few = tnp.isnan(rate) | (rate < 10)
-    most = int(tnp.iinfo(found).max)
+    return laid_out(_events(one, rate, found), out_sharding)
+
+
+@prepared_with_loops
+def _events(key: Array, rate: Array, dtype: DType) -> Array:
+    few, sizes = tnp.isnan(rate) | (rate < 10), rate.aval.shape
+    most = int(tnp.iinfo(dtype).max)
     # One of both is kept for each number, so they may use the same key.
-    by_product = _by_product(clone(one), tnp.where(few, rate, np.float32(0)), sizes, found, most)
-    by_rejection = _by_rejection(one, tnp.where(few, np.float32(1e5), rate), sizes, found, most)
+    by_product = _by_product(clone(key), tnp.where(few, rate, np.float32(0)), sizes, dtype, most)
+    by_rejection = _by_rejection(key, tnp.where(few, np.float32(1e5), rate), sizes, dtype, most)
     drawn = tnp.where(few, by_product, by_rejection)
-    return laid_out(tnp.where(rate == 0, number(0, found), drawn), out_sharding)
+    return tnp.where(rate == 0, number(0, dtype), drawn)
 
 
 def _by_product(key: Array, rate: Array, shape: Shape, dtype: DType, most: int) -> Array:
@@ -148,8 +154,13 @@ def binomial(
     one, found = single("binomial", key), dtype_of("binomial", dtype, float)
     sizes = full_shape("binomial", shape, n, p)
     (chance,) = promote_inexact(as_array(p))
-    own = chance.aval.dtype
-    count, chance = tnp.broadcast_to(converted(n, own), sizes), tnp.broadcast_to(chance, sizes)
+    count = tnp.broadcast_to(converted(n, chance.aval.dtype), sizes)
+    return _successes(one, count, tnp.broadcast_to(chance, sizes), found)
+
+
+@prepared_with_loops
+def _successes(key: Array, count: Array, chance: Array, dtype: DType) -> Array:
+    own, sizes = chance.aval.dtype, chance.aval.shape
     rare = chance < 0.5
     q = tnp.where(rare, chance, 1.0 - chance)
     wrong_count, infinite = tnp.isnan(count) | (count < 0), tnp.isinf(count)
@@ -158,14 +169,14 @@ def binomial(
     q = tnp.where(wrong, number(0.01, own), q)
     few = wrong_count | (count * q <= 10)
     count = lax.floor(count)
-    most = float(tnp.finfo(found).max)
-    by_waiting = _by_waiting(clone(one), tnp.where(few, count, number(0, own)), q, sizes, found, most)
+    most = float(tnp.finfo(dtype).max)
+    by_waiting = _by_waiting(clone(key), tnp.where(few, count, number(0, own)), q, sizes, dtype, most)
     many, common = tnp.where(few, number(1e4, own), count), tnp.where(few, number(0.5, own), q)
-    drawn = tnp.where(few, by_waiting, _by_btrs(one, many, common, sizes, found, most))
+    drawn = tnp.where(few, by_waiting, _by_btrs(key, many, common, sizes, dtype, most))
     invalid = wrong | wrong_count
-    drawn = tnp.where(invalid, number(np.nan, found), drawn)
-    drawn = tnp.where(infinite & ~invalid, number(np.inf, found), drawn)
-    return tnp.where(rare | wrong_count | no_chance | infinite, drawn, count.astype(found) - drawn)
+    drawn = tnp.where(invalid, number(np.nan, dtype), drawn)
+    drawn = tnp.where(infinite & ~invalid, number(np.inf, dtype), drawn)
+    return tnp.where(rare | wrong_count | no_chance | infinite, drawn, count.astype(dtype) - drawn)
 
 
 def _by_waiting(key: Array, count: Array, chance: Array, shape: Shape, dtype: DType, most: float) -> Array:
@@ -243,9 +254,12 @@ def multinomial(
     trials, chances = promote_inexact(as_array(n), tnp.asarray(p))
     sizes = chances.aval.shape if shape is None else as_shape(shape)
     check_shapes("multinomial", sizes, [chances.aval.shape])
-    own = chances.aval.dtype
-    trials = tnp.broadcast_to(trials, sizes[:-1])
-    chances = tnp.moveaxis(tnp.broadcast_to(chances, sizes), -1, 0)
+    return _shares(one, tnp.broadcast_to(trials, sizes[:-1]), tnp.broadcast_to(chances, sizes), found, unroll)
+
+
+@prepared_with_loops
+def _shares(key: Array, trials: Array, chances: Array, dtype: DType, unroll: int | bool) -> Array:
+    own, chances = chances.aval.dtype, tnp.moveaxis(chances, -1, 0)
     remaining = lax.cumsum(chances, 0, reverse=True)
     ratios = chances / tnp.where(remaining == 0, number(1, own), remaining)
 
@@ -254,6 +268,6 @@ def multinomial(
         count = binomial(part, rest, tnp.clip(ratio, 0, 1), dtype=own)
         return rest - count, count
 
-    keys = split(one, ratios.aval.shape[0])
+    keys = split(key, ratios.aval.shape[0])
     counts = lax.scan(step, trials, (ratios, keys), unroll=unroll)[1]
-    return tnp.moveaxis(counts, 0, -1).astype(found)
+    return tnp.moveaxis(counts, 0, -1).astype(dtype)

@@ -12,6 +12,7 @@ from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.prepared.functions import prepared_with_loops
 from tinyjax.random.approximate import Method, approximate_gamma, is_approximate
 from tinyjax.random.arguments import (
     ShapeLike,
@@ -37,7 +38,12 @@ def _gamma(
 ) -> Array:
     if approximate:
         return approximate_gamma(key, a, shape, dtype, log_space)
-    found: Array = random_gamma(key, tnp.broadcast_to(converted(a, dtype), shape), log_space)
+    return _exact(key, tnp.broadcast_to(converted(a, dtype), shape), log_space)
+
+
+@prepared_with_loops
+def _exact(key: Array, a: Array, log_space: bool) -> Array:
+    found: Array = random_gamma(key, a, log_space)
     return found
 
 
