@@ -206,7 +206,7 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             for out, value in zip(outs, values, strict=True)
             if not isinstance(out.tangent, Zero)
         ]
-        unfinished = needed(partial.finish(tangents))
+        unfinished = needed(partial.finish(tangents), partial.parent)
         program = LinearProgram(
             _states_first(unfinished.jaxpr, len(unfinished.residuals), len(last)),
             avals,

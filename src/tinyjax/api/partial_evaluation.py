@@ -94,7 +94,7 @@ def partial_eval(fun: Callable[..., object], /, *args: Any, **kwargs: Any) -> Pa
             results = flat(list(map(inner.wrap, inputs)))
             outs = [inner.read(x) for x in results.arrays]
         found = [frame.wrap(out.value) if isinstance(out, Known) else out.atom.aval for out in outs]
-        staged = needed(context.finish([out.atom for out in outs if not isinstance(out, Known)]))
+        staged = needed(context.finish([out.atom for out in outs if not isinstance(out, Known)]), context.parent)
         residuals = tuple(map(frame.wrap, staged.residuals))
         return PartlyEvaluated(
             staged.jaxpr, residuals, tree.unflatten(results.treedef, found), unknown, function_name(fun)

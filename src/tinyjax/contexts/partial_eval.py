@@ -8,7 +8,7 @@ from typing import Generic, TypeAlias, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.contexts.rebuilding import Known, apply_known, rebuild
+from tinyjax.contexts.rebuilding import Known, apply_known, computed, rebuild
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
@@ -99,9 +99,9 @@ class PartialEvalContext(Context[Partial[V]]):
         outs = self.parent.bind(split.known, *known)
         num_known = split.unknown_out.count(False)
         unknown = [arg for arg in args if isinstance(arg, Unknown)]
-        operands = staged_operands(split, args, unknown, map(Known, outs[num_known:]))
+        operands = staged_operands(split, args, unknown, map(computed, outs[num_known:]))
         staged = self.staged.bind(split.staged, *map(self.instantiate, operands))
-        return tuple(merged(split.unknown_out, map(Unknown, staged), map(Known, outs)))
+        return tuple(merged(split.unknown_out, map(Unknown, staged), map(computed, outs)))
 
     def instantiate(self, value: Partial[V]) -> Atom:
         """The atom that stands for a value in the staged program."""

@@ -46,6 +46,13 @@ class Known(Generic[V]):
     formula: tuple[Primitive, tuple[Known[V], ...]] | None = None
     #: How deep formulas are in its formula, which keeps what they are of.
     depth: int = 0
+    #: Whether partial evaluation has had the parent compute it, so that nobody else may hold it.
+    computed: bool = False
+
+
+def computed(value: V) -> Known[V]:
+    """A value that the parent has just computed."""
+    return Known(value, None, None, None, 0, True)
 
 
 def apply_known(parent: Context[V], primitive: Primitive, args: Sequence[Known[V]]) -> tuple[Known[V], ...]:
@@ -58,13 +65,13 @@ def apply_known(parent: Context[V], primitive: Primitive, args: Sequence[Known[V
             break
     values = parent.bind(primitive, *[arg.value for arg in args])
     if len(values) > 1:
-        return tuple(map(Known, values))
+        return tuple(map(computed, values))
     if type(primitive) not in _CHEAP or (args and _shrinks(parent, primitive, args[0])):
         if type(primitive) in QUICK:
             depth = 1 + max([arg.depth for arg in args])
             if depth <= DEPTH:
-                return (Known(values[0], None, None, (primitive, tuple(args)), depth),)
-        return (Known(values[0]),) if values else ()
+                return (Known(values[0], None, None, (primitive, tuple(args)), depth, True),)
+        return (computed(values[0]),) if values else ()
     return (Known(values[0], None, (primitive, args[0] if args else None)),)
 
 
@@ -107,7 +114,7 @@ def _repeated(parent: Context[V], primitive: Elementwise, args: Sequence[Known[V
         return None
     (found,) = parent.bind(primitive, *small)
     (whole,) = parent.bind(repeat, found)
-    return Known(whole, None, (repeat, Known(found)))
+    return Known(whole, None, (repeat, computed(found)))
 
 
 def rebuild(

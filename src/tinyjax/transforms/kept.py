@@ -8,14 +8,16 @@ from typing import TypeVar
 
 from tinyjax.contexts.partial_eval import Unfinished
 from tinyjax.contexts.rebuilding import Known
+from tinyjax.ir.context import Context
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.transforms.dce import swept
+from tinyjax.transforms.narrow_positions import narrowed
 from tinyjax.transforms.rebuild import Rebuilding, read
 
 V = TypeVar("V")
 
 
-def needed(later: Unfinished[V]) -> Unfinished[V]:
+def needed(later: Unfinished[V], parent: Context[V]) -> Unfinished[V]:
     """The staged program without equations and residuals that no output depends on. Its other inputs stay.
 
     { lambda ; a:f64[] b:f64[] c:f64[]. let d:f64[] = mul a c; e:f64[] = mul b c in (e,) }    # a and b are residuals
@@ -26,6 +28,8 @@ def needed(later: Unfinished[V]) -> Unfinished[V]:
 
     { lambda ; a:f64[3] b:bool[3] c:f64[3]. let d:f64[3] = mul a c; e:f64[3] = select_n b 0.0 d in (e,) }    # b = a > 0
     { lambda ; a:f64[3] b:f64[3]. let c:bool[3] = gt a 0.0; d:f64[3] = mul a b; e:f64[3] = select_n c 0.0 d in (e,) }
+
+    Positions of 64 bits that were computed are handed over with 32 where they are read as nothing else, by `parent`.
     """
     jaxpr, n = later.jaxpr, len(later.residuals)
     found = swept(jaxpr, (True,) * len(jaxpr.outvars), tuple([i >= n for i in range(len(jaxpr.invars))]))
@@ -34,7 +38,7 @@ def needed(later: Unfinished[V]) -> Unfinished[V]:
         later = Unfinished(jaxpr, tuple([one.value for one in known]), known)
     places = {id(one.value): i for i, one in enumerate(later.known)}
     again = {i for i, one in enumerate(later.known) if jaxpr.invars[i].aval.shape and _follows(one, places)}
-    return _computed_again(later, places, again) if again else later
+    return narrowed(_computed_again(later, places, again) if again else later, parent)
 
 
 def _follows(known: Known[V], places: Mapping[int, int]) -> bool:

@@ -110,7 +110,7 @@ def divide(
         outs, force = run(inner, args)
         unknown_out = tuple(isinstance(out, Unknown) or mark for out, mark in zip(outs, force, strict=True))
         later = [inner.instantiate(out) for out, mark in zip(outs, unknown_out, strict=True) if mark]
-        staged = needed(inner.finish(later))
+        staged = needed(inner.finish(later), ctx)
         residuals = tuple(Residual(atom.aval, _input_position(atom, positions)) for atom in staged.residuals)
         parts.append((staged.jaxpr, unknown_out, residuals))
         known_outs = [
