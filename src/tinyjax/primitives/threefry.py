@@ -35,6 +35,8 @@ PARITY: Final = 0x1BD11BDA
 ROUNDS: Final = 5
 #: So many elements are hashed at a time: what they need stays in the processor's cache.
 _BLOCK: Final = 1 << 14
+#: So few that they are hashed as one integer.
+_PACKED: Final = 128
 
 
 def expect_dtype(name: str, aval: ShapedArray, accepted: Dtypes) -> None:
@@ -79,6 +81,8 @@ class Threefry2x32(Discrete):
         shape = np.broadcast_shapes(*[arg.shape for arg in args])
         flat = [np.broadcast_to(arg, shape).reshape(-1) if arg.ndim else arg.reshape(1) for arg in args]
         size = int(np.prod(shape, dtype=np.int64))
+        if 0 < size <= _PACKED:
+            return tuple([out.reshape(shape) for out in _hash_packed(flat, size)])
         outs = np.empty((2, size), np.uint32)
         for start in range(0, size, _BLOCK):
             block = slice(start, start + _BLOCK)
@@ -122,6 +126,30 @@ def _hash(k0: _Words, k1: _Words, w0: _Words, w1: _Words, out: _Words) -> None:
             np.bitwise_xor(x1, x0, out=x1)
         np.add(x0, keys[(i + 1) % 3], out=x0)
         np.add(x1, keys[(i + 2) % 3] + np.uint32(i + 1), out=x1)
+
+
+def _hash_packed(args: Sequence[_Words], size: int) -> tuple[_Words, _Words]:
+    """The two words of the hash, for a few pairs: all of them in one Python integer, each in the lower half of 64 bits
+    of its own, as an operation on that takes a fifth of the time of a ufunc."""
+    every = int.from_bytes(b"\1\0\0\0\0\0\0\0" * size, "little")
+    low = every * 0xFFFFFFFF
+
+    def packed(words: _Words) -> int:
+        if words.size == 1:
+            return every * int(words[0])
+        return int.from_bytes(words.astype("<u8").tobytes(), "little")
+
+    k0, k1, x0, x1 = map(packed, args)
+    keys = (k0, k1, k0 ^ k1 ^ every * int(PARITY))
+    x0, x1 = (x0 + k0) & low, (x1 + k1) & low
+    for i in range(ROUNDS):
+        for count in ROTATIONS[i % 2]:
+            x0 = (x0 + x1) & low
+            x1 = ((x1 << count | x1 >> 32 - count) & low) ^ x0
+        x0 = (x0 + keys[(i + 1) % 3]) & low
+        x1 = (x1 + keys[(i + 2) % 3] + every * (i + 1)) & low
+    first, second = (np.frombuffer(x.to_bytes(8 * size, "little"), "<u8").astype(np.uint32) for x in (x0, x1))
+    return first, second
 
 
 def _word(ctx: Context[V], value: int) -> V:

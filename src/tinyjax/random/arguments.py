@@ -13,6 +13,7 @@ from tinyjax.arrays.elementwise import broadcast_shapes, user_dtype
 from tinyjax.arrays.promotion import result_type
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, KEY, KEY_NAMES, KEYS, UINT32, DType, Scalar, short_name
+from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.lax.within import keys_in_force
@@ -68,13 +69,13 @@ def single(name: str, key: ArrayLike) -> Array:
 
 def halves(key: Array, num: int = 2) -> list[Array]:
     """New keys, made of one."""
-    found = bind(RandomSplit((num,)), key)[0]
+    found = bind(made_once(RandomSplit, (num,)), key)[0]
     return [found[i] for i in range(num)]
 
 
 def random_bits(key: Array, width: int, shape: Shape) -> Array:
     """Unsigned integers of so many random bits."""
-    return bind(RandomBits(width, shape), key)[0]
+    return bind(made_once(RandomBits, width, shape), key)[0]
 
 
 def words(keys: Array) -> Array:

@@ -10,6 +10,7 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.ir.dtypes import COMPLEXES, DType, real_dtype
 from tinyjax.ir.shapes import Shape
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.key_generators import WIDTHS
 from tinyjax.random.arguments import converted, halves, number, random_bits
 from tinyjax.tracing.array import Array, ArrayLike
@@ -17,7 +18,12 @@ from tinyjax.tracing.array import Array, ArrayLike
 
 def fractions(key: Array, shape: Shape, dtype: DType, minval: ArrayLike = 0.0, maxval: ArrayLike = 1.0) -> Array:
     """Uniformly distributed ones: the mantissa is random, of numbers from 1 to 2, which are shifted."""
-    low, high = converted(minval, dtype), converted(maxval, dtype)
+    return _between(key, converted(minval, dtype), converted(maxval, dtype), shape)
+
+
+@prepared
+def _between(key: Array, low: Array, high: Array, shape: Shape) -> Array:
+    dtype = low.aval.dtype
     info, width = tnp.finfo(dtype), 8 * dtype.itemsize
     # Where fewer than eight bits are needed, eight are made: of them the others are kept.
     made = 8 if info.nmant < 8 else width
@@ -28,6 +34,7 @@ def fractions(key: Array, shape: Shape, dtype: DType, minval: ArrayLike = 0.0, m
     return tnp.maximum(low, floats * (high - low) + low)
 
 
+@prepared
 def gaussian(key: Array, shape: Shape, dtype: DType) -> Array:
     """Standard normal ones."""
     if dtype in COMPLEXES:

@@ -10,6 +10,7 @@ import numpy as np
 from tinyjax.arrays.shaping import integers
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import KEY_NAMES, KEYS, UINT32, DType
+from tinyjax.ir.result_types import made_once
 from tinyjax.lax.within import keys_in_force
 from tinyjax.primitives.keys import KeyImpl, RandomClone, RandomFoldIn, RandomSeed, RandomSplit, RandomWrap, impl_of
 from tinyjax.random.arguments import ImplLike, any_keys, one_key, words
@@ -128,7 +129,7 @@ def split(key: ArrayLike, num: SupportsIndex | Sequence[SupportsIndex] = 2) -> A
     (2, 3)
     """
     one, raw = one_key("split", key)
-    return _as_given(bind(RandomSplit(integers(num, "split: num")), one)[0], raw)
+    return _as_given(bind(made_once(RandomSplit, integers(num, "split: num")), one)[0], raw)
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
