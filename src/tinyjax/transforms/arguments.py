@@ -38,9 +38,12 @@ def one_each(
 def marks(
     what: str, entries: Sequence[object], count: int, of: str, program: Jaxpr | ClosedJaxpr | None = None
 ) -> tuple[bool, ...]:
-    """The same, of what is True or False each."""
+    """The same, of what is True or False each, or NumPy's: numbers would be positions."""
     found = one_each(what, entries, count, of, program)
-    return tuple([mark if type(mark) is bool else flag(f"{what}[{i}]", mark) for i, mark in enumerate(found)])
+    for i, mark in enumerate(found):
+        if type(mark) is not bool and not isinstance(mark, np.bool_):
+            raise InputError(f"{what}[{i}] is True or False, not {mark!r}")
+    return tuple(map(bool, found))
 
 
 def flag(what: str, value: object) -> bool:
