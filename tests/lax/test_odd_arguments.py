@@ -206,3 +206,18 @@ def test_whether_a_factor_is_lower() -> None:
     lower: Any
     for lower in (True, 1, np.bool_(True), tnp.asarray(True)):
         np.testing.assert_allclose(linalg.cho_solve((factor, lower), np.ones(2)), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_factors_of_infinite_matrices_are_those_of_lapack(dtype: str) -> None:
+    """nan is where JAX has it, on the host and compiled: some of the vectors have none."""
+    x = (B @ B.T + np.eye(2)).astype(dtype)
+    x[1, 1] = np.inf
+    with jax.enable_x64(True):
+        expected = [*jax.numpy.linalg.svd(x), *jax.numpy.linalg.lstsq(x, B.astype(dtype))]
+    for found in (
+        [*tnp.linalg.svd(x), *tnp.linalg.lstsq(x, B.astype(dtype))],
+        tj.jit(lambda: [*tnp.linalg.svd(x), *tnp.linalg.lstsq(x, B.astype(dtype))])(),
+    ):
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(np.isnan(one), np.isnan(other))
