@@ -88,7 +88,7 @@ MESSAGES: dict[str, tuple[Callable[[], object], str]] = {
         lambda: transforms.batch(PROGRAM, BatchAxis(2), wrong([0.0])),
         r"the number of an axis, or None, not 0\.0",
     ),
-    "marks": (lambda: transforms.jvp(PROGRAM, wrong([2])), r"jvp: nonzero\[0\] is True or False, not 2"),
+    "marks": (lambda: transforms.jvp(PROGRAM, wrong([1])), r"jvp: nonzero\[0\] is True or False, not 1"),
     "flag": (lambda: transforms.transpose(LINEAR, [True], force=wrong([1])), r"force is True or False, not \[1\]"),
     "where": (lambda: transforms.inline(PROGRAM, wrong(3)), "inline: where is a function, not 3"),
     "rules": (lambda: transforms.rewrite(PROGRAM, wrong([3])), "a tuple or list of `tinyjax.transforms.Rewrite`"),
