@@ -41,7 +41,7 @@ from tinyjax.numpy.logic import isfinite
 from tinyjax.numpy.manipulation import pad
 from tinyjax.prepared import closed
 from tinyjax.prepared.functions import prepared, prepared_as
-from tinyjax.primitives.annotations import OptimizationBarrier
+from tinyjax.primitives.annotations import optimization_barrier
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -158,7 +158,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
         part = n.clip(-bias + 1, bias)
         pattern = astype(part + bias, whole) + 1
         # XLA would multiply powers that it knows before x, to one that may be infinite.
-        (power,) = bind(OptimizationBarrier(), *bind(BitcastConvertType(x.dtype), pattern << bits))
+        (power,) = bind(optimization_barrier, *bind(BitcastConvertType(x.dtype), pattern << bits))
         x, n = x * power, n - part if left else n
     return x
 

@@ -28,6 +28,7 @@ from tinyjax.prepared.runners import HostRunner, Kernel, Kernels, Launch, Launch
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.straight import Assemble
 from tinyjax.prepared.table import TABLE, Entry, Key
+from tinyjax.primitives.annotations import optimization_barrier
 from tinyjax.transforms.dce import dce
 
 P = ParamSpec("P")
@@ -335,6 +336,9 @@ def _on_host(program: FunctionProgram) -> Kernels | None:
         return -len(known)
 
     for eqn in program.jaxpr.eqns:
+        if eqn.primitive == optimization_barrier:  # there is no compiler here that could move anything across
+            places.update({out.index: place(atom) for out, atom in zip(eqn.outvars, eqn.invars, strict=True)})
+            continue
         if not eqn.primitive.plain:
             return None
         avals = [atom.aval for atom in eqn.invars]
