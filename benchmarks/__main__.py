@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick] [--only GROUP] [--json FILE]` prints median ratios of tinyjax's time to jax's.
+"""`python -m benchmarks [--quick] [--only GROUP] [--json FILE] [--markdown FILE]` prints ratios of our time to jax's.
 
 Each measure runs both in turn, in one process, on the same work. It fails where results differ, and never on a time.
 """
@@ -35,6 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="shorter programs and fewer rounds: a minute or two")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there, as a page has them")
     parser.add_argument("--rounds", type=int, help="how often each measure is taken")
     quick = parser.parse_known_args()[0].quick
     groups: dict[str, Callable[[int], Iterable[Comparison]]] = {
@@ -58,8 +59,10 @@ def main() -> None:
     report = Report(Console())
     for name in arguments.only or groups:
         report.add(groups[name](rounds))
-    if arguments.json is not None:
-        arguments.json.write_text(report.as_json(), encoding="utf-8")
+        if arguments.json is not None:  # after each group: a run that is stopped leaves what it has found
+            arguments.json.write_text(report.as_json(), encoding="utf-8")
+        if arguments.markdown is not None:
+            arguments.markdown.write_text(report.as_markdown(), encoding="utf-8")
 
 
 if __name__ == "__main__":

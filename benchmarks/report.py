@@ -22,6 +22,17 @@ def _figure(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
+def _row(found: Comparison) -> tuple[str, ...]:
+    quartiles = found.quartiles
+    return (
+        found.name,
+        _figure(found.per_unit(found.ours)),
+        _figure(found.per_unit(found.theirs)),
+        "" if found.ratio is None else f"{found.ratio:.2f}",
+        "" if quartiles is None else f"{quartiles[0]:.2f}, {quartiles[1]:.2f}",
+    )
+
+
 class Report:
     """A table that grows group by group, printed as each group ends, and everything together for JSON."""
 
@@ -41,22 +52,26 @@ class Report:
                     f"tinyjax, {found.unit}",
                     f"jax, {found.unit}",
                     "ratio",
-                    "from",
-                    "to",
+                    "quartiles",
                     title_justify="left",
                 )
                 for column in table.columns[1:]:
                     column.justify = "right"
-            spread = [f"{bound:.2f}" for bound in (min(found.ratios), max(found.ratios))] if found.theirs else ["", ""]
-            table.add_row(
-                found.name,
-                _figure(found.per_unit(found.ours)),
-                _figure(found.per_unit(found.theirs)),
-                "" if found.ratio is None else f"{found.ratio:.2f}",
-                *spread,
-            )
+            table.add_row(*_row(found))
         for table in tables.values():
             self._console.print(table)
+
+    def as_markdown(self) -> str:
+        """All figures, as tables of a page: one for each group, in the order in which they were measured."""
+        groups: dict[tuple[str, str], list[Comparison]] = {}
+        for found in self._found:
+            groups.setdefault((found.group, found.unit), []).append(found)
+        tables: list[str] = []
+        for (group, unit), measures in groups.items():
+            lines = [f"| {group}, {unit} | tinyjax | jax | ratio | quartiles |", "| --- | ---: | ---: | ---: | --- |"]
+            lines += [f"| {' | '.join(_row(found))} |" for found in measures]
+            tables.append("\n".join(lines) + "\n")
+        return "\n".join(tables)
 
     def as_json(self) -> str:
         """All figures, each round's too, and what they were measured with."""

@@ -103,6 +103,8 @@ def calls_of(f: Callable[..., object], args: Sequence[object]) -> Callable[[], N
 
 
 CALLS = 300
+#: How many rounds of what takes milliseconds: other processes disturb some of them.
+SHORT = 5
 
 
 def calling(rounds: int) -> Iterator[Comparison]:
@@ -122,7 +124,12 @@ def calling(rounds: int) -> Iterator[Comparison]:
         f, g = incrementing(OURS), incrementing(THEIRS)
         check(name, f(*ours), g(*theirs))
         yield compare(
-            "call of a compiled function", name, calls_of(f, ours), calls_of(g, theirs), units=CALLS, rounds=rounds
+            "call of a compiled function",
+            name,
+            calls_of(f, ours),
+            calls_of(g, theirs),
+            units=CALLS,
+            rounds=SHORT * rounds,
         )
 
 
@@ -158,7 +165,7 @@ def eager(rounds: int) -> Iterator[Comparison]:
         pairs = {name: (operations(OURS, x, of), operations(THEIRS, jax_x, of)) for name, of in EAGER.items()}
         for name, (ours, theirs) in {**pairs, "grad": (gradient(OURS, x), gradient(THEIRS, jax_x))}.items():
             check(name, ours(), theirs())
-            yield compare(place, name, ours, theirs, units=n, rounds=rounds)
+            yield compare(place, name, ours, theirs, units=n, rounds=SHORT * rounds)
 
 
 def importing(rounds: int) -> Iterator[Comparison]:

@@ -39,6 +39,14 @@ class Comparison:
         """The median ratio; None where there is nothing to compare with."""
         return statistics.median(self.ratios) if self.theirs else None
 
+    @property
+    def quartiles(self) -> tuple[float, float] | None:
+        """Between which half of the rounds' ratios lie; None where there was only one round."""
+        if len(self.ratios) < 2:
+            return None
+        lower, _, upper = statistics.quantiles(self.ratios, n=4, method="inclusive")
+        return lower, upper
+
     def per_unit(self, figures: tuple[float, ...]) -> float | None:
         """The median, in microseconds or bytes a unit."""
         return statistics.median(figures) / self.units * (1e6 if self.unit == "µs" else 1.0) if figures else None

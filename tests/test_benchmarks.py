@@ -134,7 +134,27 @@ def test_comparisons() -> None:
     assert len(found.ratios) == 4
     figures = Comparison("group", "name", 2, (3.0, 1.0, 2.0), (4.0, 4.0, 4.0), unit="bytes")
     assert (figures.ratio, figures.per_unit(figures.ours)) == (0.5, 1.0)
-    assert Comparison("group", "name", 2, (3.0,)).ratio is None
+    assert figures.quartiles == (0.375, 0.625)
+    alone = Comparison("group", "name", 2, (3.0,))
+    assert alone.ratio is alone.quartiles is None
+    assert Comparison("group", "name", 1, (3.0,), (2.0,)).quartiles is None
+
+
+def test_tables_of_a_page() -> None:
+    report = Report(Console(file=io.StringIO()))
+    report.add([Comparison("of one", "first", 2, (3e-6, 1e-6, 2e-6), (4e-6, 4e-6, 4e-6))])
+    report.add([Comparison("of two", "second", 1, (3000.0,), (2000.0,), unit="bytes")])
+    report.add([Comparison("of one", "alone", 1, (3e-6,))])
+    assert report.as_markdown() == (
+        "| of one, µs | tinyjax | jax | ratio | quartiles |\n"
+        "| --- | ---: | ---: | ---: | --- |\n"
+        "| first | 1.00 | 2.00 | 0.50 | 0.38, 0.62 |\n"
+        "| alone | 3.00 |  |  |  |\n"
+        "\n"
+        "| of two, bytes | tinyjax | jax | ratio | quartiles |\n"
+        "| --- | ---: | ---: | ---: | --- |\n"
+        "| second | 3,000 | 2,000 | 1.50 |  |\n"
+    )
 
 
 @pytest.mark.sweep
