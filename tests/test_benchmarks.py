@@ -136,7 +136,8 @@ def test_comparisons() -> None:
     assert (figures.ratio, figures.per_unit(figures.ours)) == (0.5, 1.0)
     assert figures.quartiles == (0.375, 0.625)
     alone = Comparison("group", "name", 2, (3.0,))
-    assert alone.ratio is alone.quartiles is None
+    assert alone.ratio is None
+    assert alone.quartiles is None
     assert Comparison("group", "name", 1, (3.0,), (2.0,)).quartiles is None
 
 
