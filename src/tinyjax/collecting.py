@@ -19,6 +19,8 @@ T = TypeVar("T")
 SELDOM: Final = 50_000
 #: After how many times it looks at those again that are left, which nearly all are: after some hundred megabytes.
 RARELY: Final = 100
+#: After how many new objects it looks while modules are loaded, of which next to nothing is in a cycle that ends.
+LOADING: Final = 1_000_000
 
 
 @final
@@ -31,30 +33,30 @@ class FewCollections:
     block. Nothing is ever switched off, so cycles that are made meanwhile are found too.
     """
 
-    __slots__ = ("_before",)
+    __slots__ = ("_before", "_objects")
 
-    def __init__(self) -> None:
+    def __init__(self, objects: int = SELDOM) -> None:
         self._before: tuple[int, int, int] | None = None
+        self._objects = objects
 
     def __enter__(self) -> None:
         before = gc.get_threshold()
         if 0 < before[0] < SELDOM and gc.isenabled():
             self._before = before
-            gc.set_threshold(*_raised(before))
+            gc.set_threshold(*self._raised(before))
 
     def __exit__(self, *_: object) -> None:
         before = self._before
         if before is not None:
-            if gc.get_threshold() == _raised(before):
+            if gc.get_threshold() == self._raised(before):
                 gc.set_threshold(*before)
             self._before = None
 
+    def _raised(self, setting: tuple[int, int, int]) -> tuple[int, int, int]:
+        return self._objects, max(setting[1], RARELY), setting[2]
+
     def __del__(self) -> None:  # an interrupt, at the very moment of entering or leaving
         self.__exit__()
-
-
-def _raised(setting: tuple[int, int, int]) -> tuple[int, int, int]:
-    return SELDOM, max(setting[1], RARELY), setting[2]
 
 
 def settle() -> None:
@@ -73,7 +75,7 @@ def loading(f: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        with FewCollections():
+        with FewCollections(LOADING):
             found = f(*args, **kwargs)
             settle()
             return found

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 import tinyjax as tj
 from tinyjax import ShapedArray
-from tinyjax.api import explain as module
+from tinyjax.api import misses
 from tinyjax.api.differences import LeafChanged, StaticChanged, StructureChanged
 from tinyjax.api.explain import Explanation
 from tinyjax.errors import InputError, StaticArgumentError
@@ -228,9 +228,9 @@ def test_after_making_room() -> None:
     f(1.0, 0)
     f._own.clear()
     assert f.explain(1.0, 0).reason == "dropped"
-    for n in range(module._KEPT + 1):
+    for n in range(misses._KEPT + 1):
         f.lower(1.0, n)
-    assert f.explain(1.0, -1).signatures == module._KEPT
+    assert f.explain(1.0, -1).signatures == misses._KEPT
 
 
 def test_jits_of_one_function_share_what_they_know() -> None:

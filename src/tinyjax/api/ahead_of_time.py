@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
 from tinyjax.api.arguments import split_resolved
 from tinyjax.api.bound import Bound
-from tinyjax.api.explain import Explanation
 from tinyjax.api.jit_refs import Lendings, OfRefs
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.traced import Traced
 from tinyjax.refs.lending import Places
 from tinyjax.refs.staged import places_among, with_arrays
 from tinyjax.tracebacks import filtered
+
+if TYPE_CHECKING:
+    from tinyjax.api.explain import Explanation
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import partial
-from types import CodeType, MethodType
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, final
-from weakref import WeakKeyDictionary
 
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.api.arguments import StaticCall, WithStatic, static_key
+from tinyjax.api.arguments import StaticCall, static_key
 from tinyjax.api.differences import (
     Difference,
     KeysChanged,
@@ -23,18 +19,17 @@ from tinyjax.api.differences import (
     StaticChanged,
     StructureChanged,
 )
-from tinyjax.caching import CacheInfo
+from tinyjax.api.misses import (
+    MissLog,
+    Signature,
+    axes_in_scope,
+    log_of,
+    others_with_the_code_of,
+    signature_key,
+)
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.effects import axis_names
-from tinyjax.ir.program import Jaxpr
-from tinyjax.lax.mesh_in_force import mesh_in_force
-from tinyjax.lax.within import defaults_in_force
-from tinyjax.meshes import Mesh
-from tinyjax.primitives.defaults import Defaults
 from tinyjax.tracing import tree
-from tinyjax.tracing.concrete import active_frame
-from tinyjax.tracing.core import Tracer
-from tinyjax.tracing.functions import argument_paths, describe
+from tinyjax.tracing.functions import describe
 from tinyjax.tracing.programs import Traced
 
 if TYPE_CHECKING:
@@ -118,168 +113,16 @@ class Explanation:
                 return "was not traced since the caches were cleared"
 
 
-# What is remembered of misses.
-
-
-@final
-@frozen(eq=False)
-class Signature:
-    """What a program is found by: the tree of the arguments, the types of their leaves, the static arguments, and the
-    mesh and the defaults in force.
-
-    `unkept` says why the program wasn't kept, if it wasn't. The function isn't part of it, which would keep it alive.
-    """
-
-    treedef: PyTreeDef
-    avals: tuple[ShapedArray, ...]
-    static: Mapping[int | str, object]
-    mesh: Mesh | None
-    defaults: Defaults
-    unkept: str | None = None
-
-    @staticmethod
-    def of(call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef, unkept: str | None = None) -> Signature:
-        static = call.function.filled if isinstance(call.function, WithStatic) else {}
-        mesh = _abstract(mesh_in_force())
-        return Signature(treedef, tuple(avals), static, mesh, defaults_in_force(), unkept)
-
-    def leaves(self, fun: Callable[..., object]) -> dict[str, ShapedArray]:
-        """The types of the leaves, by their paths in the arguments of the function."""
-        positional = {at: value for at, value in self.static.items() if isinstance(at, int)}
-        rest = WithStatic(fun, positional, {}) if positional else fun
-        return dict(zip(argument_paths(rest, self.treedef), self.avals, strict=True))
-
-
-@final
-class MissLog:
-    """The signatures that a function was traced for, in order. Bounded."""
-
-    __slots__ = ("__weakref__", "_made", "cleared", "name", "signatures")
-
-    def __init__(self) -> None:
-        self.name: str = "signatures of traced functions"
-        self.signatures: OrderedDict[Hashable, Signature] = OrderedDict()
-        self.cleared: bool = False
-        self._made = 0
-
-    def add(self, key: Hashable, signature: Signature) -> None:
-        self._made += 1
-        self.signatures[key] = signature
-        while len(self.signatures) > _KEPT:
-            self.signatures.popitem(last=False)
-
-    def info(self) -> CacheInfo:
-        return CacheInfo(self._made, len(self.signatures), _KEPT)
-
-    def clear(self) -> None:
-        self.cleared = self.cleared or bool(self.signatures)
-        self.signatures.clear()
-
-
-#: The logs of functions; they go with the function.
-_LOGS: Final[WeakKeyDictionary[Callable[..., object], MissLog]] = WeakKeyDictionary()
-#: How many function objects of the same code were traced, by what they are wrapped in.
-_OBJECTS: Final[WeakKeyDictionary[CodeType, dict[tuple[Hashable, ...], int]]] = WeakKeyDictionary()
-
-
-def _log_of(fun: Callable[..., object], own: MissLog) -> MissLog:
-    """The log of a function: `own` if there is none yet, or if the function can't be referred to weakly."""
-    try:
-        return _LOGS.setdefault(fun, own)
-    except TypeError:
-        return own
-
-
-def signature_key(call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Hashable:
-    """What a program is found by, also the mesh and the defaults in force."""
-    return treedef, tuple(avals), call.key, _abstract(mesh_in_force()), defaults_in_force()
-
-
-def _abstract(mesh: Mesh | None) -> Mesh | None:
-    return None if mesh is None else mesh.abstract_mesh
-
-
-def note_miss(
-    fun: Callable[..., object],
-    own: MissLog,
-    call: StaticCall,
-    avals: Sequence[ShapedArray],
-    treedef: PyTreeDef,
-    unkept: Traced | None,
-) -> None:
-    """Remembers that a function was traced for a signature. `unkept`: the program, if it wasn't kept."""
-    log = _log_of(fun, own)
-    if not log.signatures and not log.cleared:
-        code, wrappers = _code_of(fun)
-        if code is not None:
-            counts = _OBJECTS.setdefault(code, {})
-            counts[wrappers] = counts.get(wrappers, 0) + 1
-    signature = Signature.of(call, avals, treedef, None if unkept is None else _why_unkept(unkept))
-    log.add(signature_key(call, avals, treedef), signature)
-
-
-def _why_unkept(traced: Traced) -> str | None:
-    """Why a program is of use for one call only."""
-    effects = traced.jaxpr.effects
-    for array in traced.captured:
-        if isinstance(array, Tracer):
-            return (
-                f"it closes over a value of type {array.aval} of {array.frame.function.label}: pass it as an argument"
-            )
-    names = axis_names(effects)
-    if names:
-        return f"it uses the axis {', '.join(sorted(names))}, which a transformation outside of it maps"
-    from tinyjax.control.recursion import is_open  # only here, as it takes a while to load
-
-    if is_open(effects):
-        return "it belongs to a rule that calls the function it is a rule of"
-    return _axes_in_scope()
-
-
-def _axes_in_scope() -> str | None:
-    names = [repr(axis.name) for axis, _ in active_frame().axes]
-    return f"a program that is traced where axes are in scope isn't kept; here: {', '.join(names)}" if names else None
-
-
-def _code_of(fun: Callable[..., object]) -> tuple[CodeType | None, tuple[Hashable, ...]]:
-    """The code at the heart of a function, and the kinds of wrappers around it."""
-    around: list[Hashable] = []
-    f: object = fun
-    code: CodeType | None = None
-    for _ in range(100):
-        around.append(type(f).__qualname__)
-        if isinstance(f, partial):
-            f = f.func
-            continue
-        if isinstance(f, MethodType):
-            f = f.__func__
-            continue
-        found = getattr(f, "__code__", None) or getattr(
-            inspect.getattr_static(type(f), "__call__", None), "__code__", None
-        )
-        if isinstance(found, CodeType):
-            around.append(code)
-            code = found
-        inner = getattr(f, "__wrapped__", None)
-        if inner is None:
-            break
-        f = inner
-    return code, tuple(around)
-
-
-# The comparison.
-
-
 def explain(
     fun: Callable[..., object],
     own: MissLog,
     call: StaticCall,
     avals: Sequence[ShapedArray],
     treedef: PyTreeDef,
-    found: Jaxpr | None,
+    found: Traced | None,
 ) -> Explanation:
     """Why a call of this signature is, or was, a miss. `found`: the program, if it is there."""
-    log = _log_of(fun, own)
+    log = log_of(fun, own)
     label = describe("jit", fun)
     key = signature_key(call, avals, treedef)
     now = Signature.of(call, avals, treedef)
@@ -289,22 +132,20 @@ def explain(
 
         before = known[: known.index(key)] if key in log.signatures else []
         return Explanation(label, "hit", _nearest(fun, [log.signatures[k] for k in before], now),
-                           reuse_notes(found), len(before))  # fmt: skip
+                           reuse_notes(found.jaxpr), len(before))  # fmt: skip
     earlier = [signature for k, signature in log.signatures.items() if k != key]
     same = log.signatures.get(key)
     if same is not None:
         if same.unkept is None:
             return Explanation(label, "dropped", (), (), len(earlier))
         return Explanation(label, "never kept", (), (same.unkept,), len(earlier))
-    axes = _axes_in_scope()
+    axes = axes_in_scope()
     notes = () if axes is None else (axes,)
     if earlier:
         return Explanation(label, "changed", _nearest(fun, earlier, now), notes, len(earlier))
     if log.cleared:
         return Explanation(label, "cleared", (), notes)
-    code, wrappers = _code_of(fun)
-    objects = 0 if code is None else _OBJECTS.get(code, {}).get(wrappers, 0)
-    if objects:
+    if objects := others_with_the_code_of(fun):
         others = f"{objects} other object{'' if objects == 1 else 's'} with the same code"
         advice = f"{others} had been traced: make the function, and its jit, once and outside of what is repeated"
         return Explanation(label, "new function", (), (advice, *notes))

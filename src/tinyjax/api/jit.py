@@ -14,13 +14,13 @@ from tinyjax.api.ahead_of_time import AheadOfTime
 from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved
 from tinyjax.api.donating import Donating
 from tinyjax.api.embedding import checked_size
-from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
 from tinyjax.api.jit_intake import INTAKE, brought, is_put
 from tinyjax.api.jit_refs import Lendings
 from tinyjax.api.jit_reroll import Choice, Rerolling, launched_first, remembered_by, staged_alone
 from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already, on_device
 from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, traces_of
 from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
+from tinyjax.api.misses import MissLog, note_miss, signature_key
 from tinyjax.api.named_functions import name_in_module
 from tinyjax.api.non_finite import Check, checked_program
 from tinyjax.api.traced import Traced as Record
@@ -49,6 +49,8 @@ from tinyjax.tracing.programs import Traced
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
+
+    from tinyjax.api.explain import Explanation
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -334,11 +336,12 @@ class Jitted(AheadOfTime[P, R]):
 
     @override
     def explanation_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
+        from tinyjax.api.explain import explain  # only here, as it takes a while to load
+
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
-        avals = tuple(map(abstractify, leaves))
-        found = traces_of(self._fun, self._own).get(remembered_by(signature_key(call, avals, treedef), self._rerolling))
-        return explain(self._fun, self._misses, call, avals, treedef, None if found is None else found.jaxpr)
+        key = remembered_by(signature_key(call, avals := tuple(map(abstractify, leaves)), treedef), self._rerolling)
+        return explain(self._fun, self._misses, call, avals, treedef, traces_of(self._fun, self._own).get(key))
 
     def clear_cache(self) -> None:
         """Forgets what the function was traced as: its next call traces it again. What XLA has made of a program is
@@ -380,8 +383,7 @@ class Jitted(AheadOfTime[P, R]):
         if found is None:
             stage = staged_alone if self._rerolling is None else self._rerolling.staged
             found = stage(call.function, treedef, avals, lies)
-            kept = reusable(found)
-            if kept:
+            if kept := reusable(found):
                 cache.put(key, found)
             note_miss(self._fun, self._misses, call, avals, treedef, None if kept else found)
         return found if call.link is None else call.link(found), kept
@@ -389,8 +391,8 @@ class Jitted(AheadOfTime[P, R]):
     def _asked(
         self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
     ) -> machine.Asked | None:
-        asked = None if self._shardings is None else self._shardings.asked(call, traced, avals, treedef)
-        return in_force(asked, active_frame().mesh)
+        said = self._shardings
+        return in_force(None if said is None else said.asked(call, traced, avals, treedef), active_frame().mesh)
 
     def _lying(self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Jaxpr:
         """The program that says itself how its inputs and outputs lie."""

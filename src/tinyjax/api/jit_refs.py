@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
 
 from attrs import evolve
 
-from tinyjax.api.explain import Explanation
 from tinyjax.api.jit_shardings import JitShardings
 from tinyjax.api.traced import Traced
 from tinyjax.caching import BoundedCache, register
 from tinyjax.refs.backward import LentAwayError
 from tinyjax.refs.lending import Lent, Places, lend, lending
+
+if TYPE_CHECKING:
+    from tinyjax.api.explain import Explanation
 
 
 class OfRefs(Protocol):

@@ -15,34 +15,30 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.value import set_writeable
 from tinyjax.prepared.runners import HostRunner
 from tinyjax.prepared.stored_array import StoredArray, of_near
-from tinyjax.primitives.contractions import DotGeneral
-from tinyjax.primitives.cumulative import CumProd, CumSum
 from tinyjax.primitives.elementwise import Elementwise
-from tinyjax.primitives.reductions import Position
-from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
-from tinyjax.primitives.slicing import Concatenate, Slice
-from tinyjax.primitives.sorting import Sort
-from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
+from tinyjax.primitives.structure import Reduction
 
 E = TypeVar("E", bound=StoredArray)
 
-#: What NumPy computes in one step of its own. Gathers, scatters, or convolutions are XLA's on a device, and so is the
-#: sorting of several arrays at once, which is no one step and has no kernel.
-_QUICK: Final = (
-    BroadcastInDim,
-    Concatenate,
-    CumProd,
-    CumSum,
-    DotGeneral,
-    Elementwise,
-    Position,
-    Reduction,
-    Reshape,
-    Rev,
-    Slice,
-    Sort,
-    Squeeze,
-    Transpose,
+#: What NumPy computes in one step of its own, besides elementwise operations and reductions; by name, so that none is
+#: loaded for this. Gathers, scatters, or convolutions are XLA's on a device, and so is the sorting of several arrays at
+#: once, which is no one step and has no kernel.
+_QUICK: Final = frozenset(
+    {
+        "argmax",
+        "argmin",
+        "broadcast_in_dim",
+        "concatenate",
+        "cumprod",
+        "cumsum",
+        "dot_general",
+        "reshape",
+        "rev",
+        "slice",
+        "sort",
+        "squeeze",
+        "transpose",
+    }
 )
 #: The most steps of a function that take less time than a launch.
 _STEPS: Final = 3
@@ -52,9 +48,13 @@ def is_quick(primitives: Sequence[Primitive], avals: Sequence[ShapedArray]) -> b
     """Whether NumPy computes these primitives, which have results of these types, in less time than a launch takes."""
     return (
         len(primitives) <= _STEPS
-        and all(primitive.plain and isinstance(primitive, _QUICK) for primitive in primitives)
+        and all(primitive.plain and _one_step(primitive) for primitive in primitives)
         and all(aval.size <= backend.LARGEST for aval in avals)
     )
+
+
+def _one_step(primitive: Primitive) -> bool:
+    return isinstance(primitive, Elementwise | Reduction) or primitive.name in _QUICK
 
 
 def compute(runner: HostRunner, arrays: Sequence[StoredArray], kind: type[E]) -> list[E] | None:
