@@ -18,7 +18,9 @@ from tests.hlo.every_type import GRIDS, Application, accepted
 from tinyjax import Array, lax
 from tinyjax.ad_checkpoint import checkpoint_name
 from tinyjax.contexts.staging import StagingContext
+from tinyjax.control.exported import CallExported, ForeignModule
 from tinyjax.experimental import checkify, io_callback
+from tinyjax.extend import bind
 from tinyjax.ir import Atom, Jaxpr, ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.traverse import subjaxprs
@@ -123,6 +125,12 @@ def _foreign(x: Array) -> Any:
     return tj.ffi.ffi_call("kernel", tj.ShapeDtypeStruct((3,), np.float64))(x, power=2)
 
 
+def _exported(x: Array) -> Any:
+    text = "func.func private @exported$0$f(%x: tensor<3xf64>) -> tensor<3xf64> { return %x : tensor<3xf64> }"
+    module, types = ForeignModule(("cpu",), "exported$0$f", text), (ShapedArray((3,), "float64"),)
+    return bind(CallExported("f", (module,), types, types), x)
+
+
 def _along_x(x: Array) -> Any:
     gathered = lax.all_gather(x, "x", tiled=True)
     ring = [(i, (i + 1) % 4) for i in range(4)]
@@ -145,7 +153,7 @@ HOLDING: Final[Mapping[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     f.__name__: (f, (x,))
     for f, x in [
         (_control, V), (_rules, V), (_mapped, M), (_derivative, V), (_pulled_back, V), (_on_host, V), (_windows, M),
-        (_checked, V), (_foreign, V), (_over_mesh, np.ones(16)), (_laid_out, np.ones(8)),
+        (_checked, V), (_foreign, V), (_exported, V), (_over_mesh, np.ones(16)), (_laid_out, np.ones(8)),
     ]
 }  # fmt: skip
 

@@ -29,7 +29,7 @@ ELSEWHERE = {
     "call", "shard_map", "sharding_constraint", "cond", "scan", "while", "checkpoint", "custom_jvp", "forward_pass",
     "custom_linear_solve", "custom_root", "custom_vmap", "composite", "linear_call",
     "custom_vjp", "custom_lin", "mapped_custom", "enclosing", "pure_callback", "io_callback", "debug_callback",
-    "ffi_call", "check", "platform_index", "reduce", "reduce_window", "select_and_scatter",
+    "ffi_call", "call_exported", "check", "platform_index", "reduce", "reduce_window", "select_and_scatter",
 }  # fmt: skip
 
 

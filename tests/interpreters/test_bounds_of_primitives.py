@@ -213,6 +213,7 @@ def test_every_primitive_has_a_rule_or_a_reason() -> None:
         "check",
         "complex",
         "conj",
+        "call_exported",
         "custom_lin",
         "enclosing",
         "imag",

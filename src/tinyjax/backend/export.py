@@ -32,10 +32,15 @@ def portable_artifact(program: Jaxpr | ClosedJaxpr, platform: str, name: str = "
         raise LoweringError(
             f"a program that calls Python functions ({called}) can't be exported: another process doesn't have them"
         )
+    return serialized(module.text)
+
+
+def serialized(text: str) -> bytes:
+    """The text of a StableHLO module as such an artifact."""
     version = stablehlo.get_version_from_compatibility_requirement(stablehlo.StablehloCompatibilityRequirement.WEEK_4)
     context = mlir.make_ir_context()
     with context, ir.Location.unknown(context):
-        parsed = ir.Module.parse(module.text)
+        parsed = ir.Module.parse(text)
         found: bytes = serialize_portable_artifact(parsed, version, True)
     return found
 

@@ -14,6 +14,7 @@ from tinyjax.control.carry import groups, rearranged
 from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.exported import CallExported
 from tinyjax.control.foreign import FfiCall
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
@@ -33,7 +34,7 @@ from tinyjax.transforms.inline import INLINING, Inlinable
 from tinyjax.transforms.numbers_apart import APPLYING
 
 MERGING[Checkpoint] = lambda primitive: not primitive.prevent_cse
-for _elsewhere in (Callback, FfiCall):
+for _elsewhere in (Callback, CallExported, FfiCall):
     FOLDING[_elsewhere] = lambda primitive: False
 INLINING[Call] = lambda primitive: Inlinable(primitive.jaxpr, transparent=True)
 INLINING[Calling] = lambda primitive: Inlinable(primitive.jaxpr, transparent=False)

@@ -17,6 +17,7 @@ from tinyjax.control.custom_derivatives import CustomVjp as CustomVjp
 from tinyjax.control.custom_derivatives import MappedCustom as MappedCustom
 from tinyjax.control.custom_linear import CustomLin as CustomLin
 from tinyjax.control.custom_linear import linear_part as linear_part
+from tinyjax.control.exported import CallExported as CallExported
 from tinyjax.control.foreign import FfiCall as FfiCall
 from tinyjax.control.forward_pass import ForwardPass as ForwardPass
 from tinyjax.control.implicit import CustomRoot as CustomRoot

@@ -78,6 +78,7 @@ class Module:
         "_functions",
         "_numbers",
         "_rules",
+        "foreign",
         "host_calls",
         "meshes",
         "on_call",
@@ -101,6 +102,8 @@ class Module:
         #: Functions that are called but not written yet. A list of work, so nesting needs no recursion.
         self.pending: deque[tuple[str, Jaxpr, ManualMesh | None]] = deque()
         self._functions: dict[tuple[Jaxpr, ManualMesh | None, int], str] = {}
+        #: Functions that were given as text, by the name of the one that is called.
+        self.foreign: dict[str, str] = {}
         #: The meshes that the text refers to, and their names.
         self.meshes: dict[Mesh, str] = {}
         #: How many functions were asked for by each name; a name with a number counts as asked for too.

@@ -177,6 +177,7 @@ def _lower(
     write_pending()
     lines = [f"module @{identifier(name)} {{"]
     lines += [f"  sdy.mesh @{symbol} = {mesh_text(mesh)}" for mesh, symbol in module.meshes.items()]
+    lines += module.foreign.values()
     for function in _callees_first(functions):
         lines += functions[function].lines
     lines.append("}\n")

@@ -50,7 +50,7 @@ RULES_FOR: Final[Mapping[str, Sequence[str]]] = {
         "primitives.elementwise",
         "primitives.selection",
     ),
-    "foreign": ("control.foreign", "primitives.sinks"),
+    "foreign": ("control.exported", "control.foreign", "primitives.sinks"),
     "fourier": ("primitives.fourier",),
     "gamma": ("primitives.special",),
     "gather": ("primitives.dynamic", "primitives.gather", "primitives.scatter"),
@@ -81,6 +81,10 @@ RULES: Final[LoweringRules] = RuleTable("Translation", name="tinyjax.hlo.RULES",
 CPU_RULES: Final[LoweringRules] = RuleTable("Translation", name="tinyjax.hlo.CPU_RULES", parent=RULES, rooms=_ROOMS)
 GPU_RULES: Final[LoweringRules] = RuleTable("Translation", name="tinyjax.hlo.GPU_RULES", parent=RULES, rooms=_ROOMS)
 
+#: The names of the platforms that a table is for, the first one for messages.
+PLATFORM_NAMES: Final[Mapping[LoweringRules, tuple[str, ...]]] = {
+    RULES: ("tpu",), CPU_RULES: ("cpu",), GPU_RULES: ("cuda", "rocm", "gpu"),
+}  # fmt: skip
 _PLATFORMS: Final = {"cpu": CPU_RULES, "gpu": GPU_RULES, "cuda": GPU_RULES, "rocm": GPU_RULES}
 
 

@@ -23,6 +23,7 @@ from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
 from tinyjax.control.composite_call import entries
 from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
 from tinyjax.interop.adopted import adopted, implementation
+from tinyjax.interop.calls_of_exported import called
 from tinyjax.interop.custom_rules import Known, PrimitiveT, derived
 from tinyjax.interop.host_calls import JaxCallback, vmap_method
 from tinyjax.interop.jax_context import struct
@@ -202,6 +203,8 @@ class Importer:
             primitive = adopted(eqn, program, expected, _Alone(self._region))
         elif name in ("pure_callback", "io_callback", "debug_callback", "debug_print"):
             primitive = _callback(eqn, tuple(expected))
+        elif name == "call_exported":
+            return called(ctx, eqn, args, expected)
         elif name == "linear_call":
             primitive, args = yield from transposable(eqn, args, rules)
         else:

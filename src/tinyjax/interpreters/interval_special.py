@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
+from tinyjax.control.exported import CallExported
 from tinyjax.control.foreign import FfiCall
 from tinyjax.interpreters.base import register_all
 from tinyjax.interpreters.hidden import Hidden
@@ -137,6 +138,7 @@ for _cls in (Complex, Conj, Imag, Real, Fft):
 INTERVAL_RULES.lacks(OfMatrices, "bounds of elements say little of what is found for a whole matrix")
 INTERVAL_RULES.lacks(Check, "whether one fails depends on values; `checkify` makes a result of it")
 INTERVAL_RULES.lacks(IOCallback, "it would be called for arguments that the program may never have")
+INTERVAL_RULES.lacks(CallExported, "of the function only the StableHLO is known")
 INTERVAL_RULES.lacks(FfiCall, "what a compiled function from elsewhere returns isn't known")
 INTERVAL_RULES.lacks(Discrete, "a key is no number, and the bits that it stands for may be any")
 INTERVAL_RULES.lacks(RngUniform, "its numbers are other ones each time, also within the bounds' own bounds")

@@ -13,6 +13,7 @@ from attrs import evolve
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.control.callbacks import Callback
 from tinyjax.control.cond import Cond
+from tinyjax.control.exported import CallExported
 from tinyjax.control.foreign import FfiCall
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import RuleContext, register_all
@@ -206,7 +207,7 @@ register_all(SPARSITY_RULES, _select, (SelectN,))
 register_all(SPARSITY_RULES, anywhere, (SelectAndScatterAdd,))
 register_all(SPARSITY_RULES, _unchanged, (OptimizationBarrier,))
 # What a function from elsewhere does isn't known, and it isn't run. Checks and sinks have no results.
-register_all(SPARSITY_RULES, anywhere, (Sort, TopK, Callback, FfiCall, Check, DceSink, RngUniform))
+register_all(SPARSITY_RULES, anywhere, (Sort, TopK, Callback, CallExported, FfiCall, Check, DceSink, RngUniform))
 
 
 @SPARSITY_RULES.register(Cond)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tinyjax.control.callbacks import Callback
+from tinyjax.control.exported import CallExported
 from tinyjax.control.foreign import FfiCall
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shapes import Shape
@@ -155,6 +156,11 @@ def _(primitive: Callback, operands: Sequence[Spec], site: Site) -> Sequence[Lie
 
 @RULES.register(FfiCall)
 def _(primitive: FfiCall, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
+    return [replicated(out) for out in site.outs]
+
+
+@RULES.register(CallExported)
+def _(primitive: CallExported, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
     return [replicated(out) for out in site.outs]
 
 

@@ -14,6 +14,7 @@ from tinyjax.control import (
     custom_batching,
     custom_derivatives,
     custom_linear,
+    exported,
     foreign,
     forward_pass,
     implicit,
@@ -41,6 +42,7 @@ MODULES: Final = (
     custom_batching,
     custom_derivatives,
     custom_linear,
+    exported,
     foreign,
     forward_pass,
     implicit,
@@ -55,5 +57,5 @@ STANDARD.add(*primitives_of(*MODULES, recursion))
 STANDARD.add(checkpoint.NothingSaveable, checkpoint.EverythingSaveable, checkpoint.DotsSaveable)
 STANDARD.add(checkpoint.SaveNames, checkpoint.SaveNamesExcept, checkpoint.SaveAnythingExceptNames)
 STANDARD.add(checkpoint.SaveFromBoth)
-STANDARD.add(composite_call.Dictionary, Literal)
+STANDARD.add(composite_call.Dictionary, exported.ForeignModule, Literal)
 STANDARD.add(recursion.Backward, recursion.JvpCase, recursion.VjpCase, recursion.Refusal)

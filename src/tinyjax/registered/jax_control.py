@@ -16,6 +16,7 @@ from tinyjax.control.callbacks import HostFunction
 from tinyjax.control.checkpoint import Checkpoint, DotsSaveable
 from tinyjax.control.composite_call import CompositeCall, Dictionary, entries
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
+from tinyjax.control.exported import CallExported
 from tinyjax.control.foreign import FfiCall
 from tinyjax.control.implicit import LinearSolve
 from tinyjax.control.linear_call import LinearCall
@@ -206,6 +207,17 @@ def _ffi_call(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
         attributes = Dictionary(entries("attributes", dict(attributes)))
     found = {"attributes": attributes, "result_avals": tuple([aval.strengthen() for aval in out_avals])}
     return primitive_of(FfiCall, {**params, **found})
+
+
+@STANDARD.read_by("call_exported")
+def _call_exported(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX writes the name of what is called."""
+    if "exported" in params:
+        raise UnsupportedError(
+            "the text of JAX's programs doesn't say what exported functions compute. Trace the function that calls it, "
+            "by `from_jax` or `of_jax` of tinyjax.interop.jax"
+        )
+    return primitive_of(CallExported, {**params})
 
 
 @STANDARD.read_by("composite")

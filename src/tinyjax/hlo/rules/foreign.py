@@ -1,14 +1,16 @@
-"""Calls of functions that XLA knows by their names: `ffi_call`, and the one that only takes a value."""
+"""Calls of functions that XLA knows by their names: `ffi_call`, and the one that only takes a value; and of those that
+are given as StableHLO."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tinyjax.control.exported import CallExported
 from tinyjax.control.foreign import FfiCall
-from tinyjax.hlo.context import SSA, LoweringContext
+from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules
 from tinyjax.hlo.rules.composite import BARE, attribute_text, string_text
 from tinyjax.hlo.rules.library_calls import aliases_text, layouts_text
-from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.tables import PLATFORM_NAMES, RULES
 from tinyjax.hlo.text import results_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS
@@ -48,6 +50,22 @@ def _dce_sink(
     bits = [ctx.bind(RandomUnwrap(), arg)[0] if arg.aval.dtype in KEYS else arg for arg in args]
     orders = tuple([tuple(reversed(range(arg.aval.ndim))) for arg in bits])
     return ctx.bind(FfiCall("dce_sink", (), has_side_effect=True, input_layouts=orders), *bits)
+
+
+def _register(table: LoweringRules, names: tuple[str, ...]) -> None:
+    @table.register(CallExported)
+    def _call_exported(
+        primitive: CallExported, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        module = primitive.module_for(names)
+        ctx.module.foreign[module.function] = module.text
+        operands = ", ".join([arg.name for arg in args])
+        signature = f"{types_text([arg.aval for arg in args])} -> {results_text(types)}"
+        return ctx.emit_many(f"func.call @{module.function}({operands}) : {signature}", types)
+
+
+for _table, _names in PLATFORM_NAMES.items():
+    _register(_table, _names)
 
 
 def _symbol(name: str) -> str:

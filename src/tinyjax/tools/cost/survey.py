@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 from tinyjax.control.callbacks import Callback
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_linear import CustomLin
+from tinyjax.control.exported import CallExported
 from tinyjax.control.foreign import FfiCall
 from tinyjax.control.loops import While
 from tinyjax.control.recursion import Enclosing
@@ -45,6 +46,7 @@ _REASONS: Final[dict[type[Primitive], str]] = {
     Callback: "it calls a Python function on the host",
     Collective: "it combines the elements of a batch that an enclosing vmap maps over",
     CustomLin: "it is the derivative of a custom_vjp function, of which only the transpose is known",
+    CallExported: "it calls a function of which only the StableHLO is known",
     FfiCall: "it calls a compiled function that the program doesn't hold",
     Enclosing: "it stands for a function whose derivative rule the program is a part of",
 }

@@ -13,6 +13,7 @@ from typing_extensions import override
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.callbacks import Callback
 from tinyjax.control.custom_linear import CustomLin
+from tinyjax.control.exported import CallExported
 from tinyjax.control.foreign import FfiCall
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import MissingRuleError
@@ -141,7 +142,7 @@ def _outside(primitive: Primitive, walk: Walk[Fact], eqn: Eqn, facts: Sequence[F
     return [Fixed.VARYING] * len(eqn.outvars)
 
 
-register_all(CONSTANCY_RULES, _outside, (Callback, FfiCall, Enclosing, CustomLin))
+register_all(CONSTANCY_RULES, _outside, (Callback, CallExported, FfiCall, Enclosing, CustomLin))
 
 
 @final
