@@ -226,6 +226,21 @@ def test_gammas_of_jax(log_space: bool) -> None:
 
 
 @pytest.mark.sweep
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+def test_gammas_by_the_generator_of_xla(impl: str) -> None:
+    """It draws the bits of several keys from the first of them, so numbers are drawn one by one."""
+    a = np.random.default_rng(0).uniform(0.2, 6.0, (2, 3))
+
+    def drawn(lib: Any) -> list[Any]:
+        key, draw = lib.random.key(7, impl=impl), lib.random.gamma
+        slopes = lib.vmap(lib.grad(lambda a: lib.numpy.sum(lib.random.loggamma(key, a))))
+        return [draw(key, a), lib.vmap(draw, (0, None))(lib.random.split(key, 2), a), slopes(a)]
+
+    for found, expected in zip(drawn(tj), drawn(jax), strict=True):
+        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-12)
+
+
+@pytest.mark.sweep
 def test_gradients() -> None:
     key, theirs = random.key(2), jax.random.key(2)
     for name, a in (("gamma", 2.5), ("loggamma", 0.3)):

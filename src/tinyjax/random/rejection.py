@@ -6,17 +6,19 @@ George Marsaglia and Wai Wan Tsang, "A simple method for generating gamma variab
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.api.make_jaxpr import make_jaxpr
 from tinyjax.api.rules.custom_jvp import custom_jvp
+from tinyjax.api.rules.custom_vmap import custom_vmap
 from tinyjax.api.vectorize import vmap
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import ClosedJaxpr
+from tinyjax.primitives.key_generators import ByXla, generator_of
 from tinyjax.primitives.keys import RandomSplit
 from tinyjax.random.arguments import halves, number
 from tinyjax.random.continuous import exponential
@@ -65,11 +67,42 @@ def _one(key: Array, a: Array, log_space: bool) -> Array:
 
 
 def drawn(key: Array, a: Array, log_space: bool) -> Array:
-    """A number for each element of a, of which the first axes are those of the keys; or its logarithm."""
-    shape = a.aval.shape
-    each = math.prod(shape[key.ndim :])
-    keys = bind(RandomSplit((each,)), key.reshape(-1))[0].reshape(-1)
-    return vmap(partial(_one, log_space=log_space))(keys, a.reshape(-1)).reshape(shape)
+    """A number for each element of a, of which the first axes are those of the keys; or its logarithm.
+
+    Where the bits of several keys all come from the first of them, numbers are drawn one after the other, also under
+    vmap: as in JAX.
+    """
+    if isinstance(generator_of(key.aval.dtype), ByXla):
+        found: Array = _IN_ORDER[log_space](key, a)
+        return found
+    keys, shapes = _apart(key, a)
+    return vmap(partial(_one, log_space=log_space))(keys, shapes).reshape(a.aval.shape)
+
+
+def _apart(key: Array, a: Array) -> _Pair:
+    """A key for each element of a, and the elements."""
+    each = math.prod(a.aval.shape[key.ndim :])
+    return bind(RandomSplit((each,)), key.reshape(-1))[0].reshape(-1), a.reshape(-1)
+
+
+def _in_order(log_space: bool) -> Callable[[Array, Array], Array]:
+    """`drawn`, one number after the other."""
+
+    @custom_vmap
+    def gamma_in_order(key: Array, a: Array) -> Array:
+        return lax.map(lambda pair: _one(pair[0], pair[1], log_space), _apart(key, a)).reshape(a.aval.shape)
+
+    @gamma_in_order.def_vmap
+    def batched(size: int, mapped: Sequence[bool], *operands: Array) -> tuple[Array, bool]:
+        key, a = (
+            x if has else tnp.broadcast_to(x, (size, *x.aval.shape)) for x, has in zip(operands, mapped, strict=True)
+        )
+        return gamma_in_order(key, a), True
+
+    return gamma_in_order
+
+
+_IN_ORDER: Final = {log_space: _in_order(log_space) for log_space in (False, True)}
 
 
 def _slope(sample: Array, a: Array, log_space: bool) -> Array:
