@@ -108,7 +108,7 @@ EXACT: Final[dict[str, Case]] = {
     "slice": (lambda x: x[3:9], (X,)),
     "reverse": (lambda x: x[::-1], (X,)),
     "iota": (lambda: tnp.arange(100), ()),
-    "sort": (tnp.sort, (ones(1024),)),
+    "sort": (tnp.sort, (ones(1024).astype(np.int32),)),  # floats are sorted as integers, which takes more steps
 }
 
 
@@ -220,7 +220,7 @@ def test_cumulative_logsumexp_is_nine_operations_for_each_of_a_sum() -> None:
 
 
 def test_rows_are_sorted_one_by_one() -> None:
-    found = compare((lambda x: tnp.sort(x, 1), (X,)))
+    found = compare((lambda x: tnp.sort(x, 1), (X.astype(np.int32),)))
     assert found.ours.flops == 32 * 64 * 6
     # XLA takes the logarithm of the number of all elements.
     assert found.xla.flops == 32 * 64 * 11

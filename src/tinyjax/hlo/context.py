@@ -179,6 +179,7 @@ class LoweringContext(Context[SSA]):
         "_place",
         "callees",
         "cursor",
+        "iotas",
         "lines",
         "manual",
         "module",
@@ -192,6 +193,8 @@ class LoweringContext(Context[SSA]):
         self.lines: list[str] = []
         #: The functions that this one calls, in order.
         self.callees: dict[str, None] = {}
+        #: The names of what was written with iota, and the axis along which each counts.
+        self.iotas: dict[str, int] = {}
         self._count = first_number
         self._order: SSA | None = None
         #: The name of the place of what is being written, if the module has any.

@@ -56,6 +56,7 @@ RULES_FOR: Final[Mapping[str, Sequence[str]]] = {
     "gather": ("primitives.dynamic", "primitives.gather", "primitives.scatter"),
     "linear_algebra": ("primitives.factorizations", "primitives.triangular", "primitives.tridiagonal"),
     "loops": ("control.loops", "control.scan"),
+    "packed_sorts": ("primitives.sorting",),
     "platforms": ("primitives.platforms",),
     "random": (
         "primitives.generators",

@@ -65,7 +65,9 @@ def _iota(
     primitive: shaping.Iota, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     (out,) = types
-    return (ctx.emit(f"stablehlo.iota dim = {primitive.dimension} : {type_text(out)}", out),)
+    found = ctx.emit(f"stablehlo.iota dim = {primitive.dimension} : {type_text(out)}", out)
+    ctx.iotas[found.name] = primitive.dimension
+    return (found,)
 
 
 @RULES.register(slicing.Slice)

@@ -87,5 +87,4 @@ def _transposed(aval: ShapedArray, permutation: Sequence[int]) -> ShapedArray:
     return array_type(tuple([aval.shape[i] for i in permutation]), aval.dtype)
 
 
-CPU_RULES[Sort] = of_wider(RULES[Sort], 7)
 CPU_RULES[TopK] = of_wider(RULES[TopK], 7)
