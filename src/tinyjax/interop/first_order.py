@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 import jax
@@ -311,13 +312,22 @@ def _accurate(primitive: JaxPrimitive) -> Callable[[Primitive, JaxContext, Args]
 
 @TO_JAX.register(RandomGammaGrad)
 def _random_gamma_grad(primitive: RandomGammaGrad, ctx: JaxContext, args: Args) -> Args:
-    return [lax.random_gamma_grad(*args)]  # which is no primitive there
+    a, x = map(jnp.asarray, args)
+    return [lax.random_gamma_grad(a, x)]  # which is no primitive there, and takes no Python numbers
 
 
 @TO_JAX.register(RandomGammaGradA)
 def _random_gamma_grad_a(primitive: RandomGammaGradA, ctx: JaxContext, args: Args) -> Args:
-    a, x = args
-    return [jax.jvp(lambda a: lax.random_gamma_grad(a, x), (a,), (jnp.ones_like(a),))[1]]
+    a, x = map(jnp.asarray, args)
+
+    def derivative(order: int, a: jax.Array) -> jax.Array:
+        if order:
+            found: jax.Array = jax.jvp(partial(derivative, order - 1), (a,), (jnp.ones_like(a),))[1]
+        else:
+            found = lax.random_gamma_grad(a, x)
+        return found
+
+    return [derivative(primitive.order, a)]
 
 
 #: Those that JAX tells how their results are laid out over devices.

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from typing_extensions import override
 
-from tinyjax.errors import MissingRuleError
+from tinyjax.errors import MissingRuleError, ParameterError
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import FLOATS, HostArray
+from tinyjax.ir.dtypes import FLOATS, DType, HostArray
 from tinyjax.ir.primitive import Outputs, Zero
 from tinyjax.primitives import incomplete_formulas, numpy_values
 from tinyjax.primitives.arithmetic import div
@@ -155,26 +155,36 @@ class RandomGammaGrad(Binary):
         return mul(ctx, t, sub(ctx, moved, _slope_of_density(ctx, x, y)))
 
 
+def _order(value: int) -> int:
+    if value < 1:
+        raise ParameterError(f"random_gamma_grad_a: order is at least 1, got {value}")
+    return value
+
+
 @final
 @frozen
 class RandomGammaGradA(Binary):
-    """The derivative in a of random_gamma_grad(a, x)."""
+    """The derivative in a of random_gamma_grad(a, x), of this order."""
 
     name: ClassVar[str] = "random_gamma_grad_a"
     accepts: ClassVar[Dtypes] = FLOATS
-    function: ClassVar[NumPyFunction] = numpy_values.widened(on_host(incomplete_formulas.sample_curvature))
+    order: int = field(default=1, converter=_order)
+
+    @override
+    def function_of(self, dtype: DType) -> NumPyFunction:
+        return numpy_values.widened(on_host(incomplete_formulas.sample_derivative(self.order)))
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
-        raise MissingRuleError(
-            "random_gamma_grad_a has no derivative with respect to its shape a: igamma and gamma samples are "
-            "differentiated twice in it"
-        )
+        return mul(ctx, t, RandomGammaGradA(self.order + 1)(ctx, x, y))
 
     @override
     def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        # Of slope * decline - (log(x) - digamma(a)), where the decline is linear in a.
+        lower = random_gamma_grad if self.order == 1 else RandomGammaGradA(self.order - 1)
+        times = constant_like(ctx, x, self.order)
         moved = mul(ctx, out, _decline_of_density(ctx, x, y))
-        bent = sub(ctx, polygamma(ctx, constant_like(ctx, x, 1), x), div(ctx, random_gamma_grad(ctx, x, y), y))
+        bent = sub(ctx, polygamma(ctx, times, x), div(ctx, mul(ctx, times, lower(ctx, x, y)), y))
         return mul(ctx, t, add(ctx, moved, bent))
 
 

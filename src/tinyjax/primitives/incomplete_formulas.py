@@ -170,8 +170,12 @@ def sample_slope(loop: Loop[V], *args: Number[V]) -> Number[V]:
     return _of_slope(loop, *args, want=Wanted.SAMPLE)
 
 
-#: The derivative in a of that.
-sample_curvature: Final[Formula] = slope_in_first(sample_slope)
+def sample_derivative(order: int) -> Formula:
+    """The derivative of this order, in a, of that slope."""
+    formula: Formula = sample_slope
+    for _ in range(order):
+        formula = slope_in_first(formula)
+    return formula
 
 
 def _of_slope(loop: Loop[V], a: Number[V], x: Number[V], *, want: Wanted) -> Number[V]:

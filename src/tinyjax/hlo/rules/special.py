@@ -168,11 +168,17 @@ def _zeta(
     return (((x < 1.0) | q.is_nan()).where(nan, value).value,)
 
 
+@RULES.register(incomplete.RandomGammaGradA)
+def _random_gamma_grad_a(
+    primitive: incomplete.RandomGammaGradA, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    return _by(incomplete_formulas.sample_derivative(primitive.order))(primitive, ctx, args, types)
+
+
 RULES[bessel.BesselI0e] = _by(_bessel_i0e)
 RULES[bessel.BesselI1e] = of_wider(typed("chlo.bessel_i1e"), 8)
 RULES[incomplete.Igamma] = _by(incomplete_formulas.lower_gamma)
 RULES[incomplete.Igammac] = _by(incomplete_formulas.upper_gamma)
 RULES[incomplete.IgammaGradA] = _by(incomplete_formulas.gamma_slope)
 RULES[incomplete.RandomGammaGrad] = _by(incomplete_formulas.sample_slope)
-RULES[incomplete.RandomGammaGradA] = _by(incomplete_formulas.sample_curvature)
 RULES[incomplete.RegularizedIncompleteBeta] = _by(incomplete_formulas.beta)
