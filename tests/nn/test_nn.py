@@ -12,7 +12,7 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import words
-from tinyjax import grad, jit, nn, vmap
+from tinyjax import Array, grad, jit, make_jaxpr, nn, vmap
 from tinyjax.errors import ChoiceError, ShapeError, TypingError
 from tinyjax.ir.dtypes import BFLOAT16, HostArray
 
@@ -213,3 +213,11 @@ def test_scaled_matmul() -> None:
 def test_errors(call: Callable[[], object], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("function", [nn.softmax, nn.log_softmax, nn.logsumexp])
+def test_the_greatest_element_is_not_differentiated(function: Callable[[Array], Array]) -> None:
+    """It moves all elements, which changes no result: of its derivative nothing is staged."""
+    names = [eqn.primitive.name for eqn in make_jaxpr(grad(lambda x: function(x).sum()))(np.ones((2, 3))).jaxpr.eqns]
+    assert "reduce_max" in names
+    assert "eq" not in names

@@ -23,7 +23,7 @@ def _moved(x: ArrayLike, axis: Axis, where: ArrayLike | None) -> Array:
     (found,) = promote_inexact(as_array(x))
     if where is not None:
         found = tnp.where(where, found, -math.inf)
-    return found - lax.stop_gradient(tnp.max(found, axis, keepdims=True, initial=-math.inf))
+    return found - tnp.max(lax.stop_gradient(found), axis, keepdims=True, initial=-math.inf)
 
 
 @prepared

@@ -141,7 +141,7 @@ def dirichlet(
     sizes = tuple(batch) if shape is None else as_shape(shape)
     check_shapes("dirichlet", sizes, [tuple(batch)])
     logs = _gamma(one, weights, (*sizes, last), found, True)
-    values = lax.exp(logs - lax.stop_gradient(tnp.max(logs, axis=-1, keepdims=True)))
+    values = lax.exp(logs - tnp.max(lax.stop_gradient(logs), axis=-1, keepdims=True))
     return laid_out(values / tnp.sum(values, axis=-1, keepdims=True), out_sharding)
 
 
