@@ -322,6 +322,21 @@ def _gradient(j: Jaxpr, args: Sequence[Any]) -> list[Any]:
     return list(pull([tnp.ones_like(out) for out in outs]))
 
 
+def test_what_a_loop_and_a_reader_of_its_rows_read_comes_before_the_loop() -> None:
+    def f(q: Array, y: Array) -> Any:
+        noise = tnp.eye(2) * tnp.exp(q)
+        _, states = tj.lax.scan(lambda state, x: (state @ noise + x, state), tnp.eye(2), y)
+        _, smoothed = tj.lax.scan(lambda state, _: (state @ noise, state), states[5], None, length=3)
+        z = y[0]
+        for _ in range(8):
+            z = tnp.sin(z @ y[1])
+        return smoothed, z
+
+    q, y = tnp.asarray(-2.0), tnp.asarray(np.linspace(0.0, 1.0, 24).reshape(6, 2, 2))
+    for found, expected in zip(tj.jit(f, reroll=True)(q, y), f(q, y), strict=True):
+        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-12)
+
+
 def test_rows_that_one_block_writes_and_the_next_one_reads() -> None:
     """Wherever the run may begin: a row may be of an array that its own first block makes."""
 

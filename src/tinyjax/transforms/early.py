@@ -141,8 +141,9 @@ class _Early:
             if i in self._free and places[i] in self._stacking:
                 found = set[int]().union(*[wanted.get(out.index, ()) for out in self._eqns[i].outvars])
                 rank[i] = found.pop() if len(found) == 1 else _BEFORE
-            for index in self._operands[i] if i in rank else ():
-                wanted.setdefault(index, set()).add(rank[i])
+            # The loop itself reads what comes before it, whoever else does.
+            for index in self._operands[i] if i in rank or i in self._stacking else ():
+                wanted.setdefault(index, set()).add(rank.get(i, _BEFORE))
         return rank
 
     def _of_a_tensor(self, i: int) -> bool:
