@@ -10,10 +10,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax._src.state.discharge import run_state
+from jax.sharding import PartitionSpec as P
 
 import tinyjax as tj
 from tests.ir.parsing import refusal
 from tinyjax import ir
+from tinyjax.interop.jax import from_jax
 from tinyjax.testing import check_laws
 from tinyjax.typing import ArrayLike
 
@@ -200,6 +203,47 @@ def _empty(x: jax.Array) -> Any:
     return ref[...]
 
 
+def _run_state(x: jax.Array) -> Any:
+    around = jax.new_ref(x)
+
+    def body(refs: Any) -> None:
+        a, b = refs
+
+        def step(i: jax.Array, carry: int) -> int:
+            a[i] += b[i] * 2.0
+            around[i] += 1.0
+            return carry
+
+        lax.fori_loop(0, 2, step, 0)
+
+    return run_state(body)((x, x * 2.0)), run_state(lambda ref: set_at(ref, 0, 5.0))(x), around[...]
+
+
+MESH: Final = jax.make_mesh((2,), ("a",), axis_types=(jax.sharding.AxisType.Auto,))
+
+
+def _divided(x: jax.Array) -> Any:
+    ref = jax.new_ref(x)
+
+    @jax.shard_map(mesh=MESH, in_specs=(P("a"), P("a"), P()), out_specs=(P("a"), P()))
+    def each(ref: Any, x: jax.Array, all_of_it: jax.Array) -> Any:
+        own = jax.new_ref(x)
+        own[0] = own[1] * lax.axis_index("a")
+        ref[...] = ref[...] * 2.0 + x
+        return own[...], lax.psum(ref[0], "a") + all_of_it[0]
+
+    return each(ref, x, x), ref[...]
+
+
+@jax.custom_batching.custom_vmap
+def _own_batches(x: jax.Array) -> Any:
+    ref = jax.new_ref(x)
+    ref[0] += 1.0
+    return ref[...] * 2.0
+
+
+_own_batches.def_vmap(lambda size, batched, x: (x, True))
+
 CASES: Final[list[tuple[F, tuple[np.ndarray | np.generic, ...]]]] = [
     (_whole, (V,)),
     (_indices, (M, I, J)),
@@ -220,6 +264,8 @@ CASES: Final[list[tuple[F, tuple[np.ndarray | np.generic, ...]]]] = [
     (lambda x: jax.jvp(_sum, (x,), (x,)), (V,)),
     (jax.vmap(_rows), (M, V)),
     (_empty, (V,)),
+    (_run_state, (V,)),
+    (_divided, (np.linspace(0.5, 2.0, 4, dtype=np.float32),)),
 ]
 
 
@@ -239,6 +285,43 @@ def test_the_text_computes_what_jax_computes(f: F, args: tuple[np.ndarray | np.g
         for ours, theirs in zip(found, map(np.asarray, expected), strict=True):
             assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
             np.testing.assert_allclose(np.asarray(ours), theirs, rtol=2e-5, atol=2e-6)
+
+
+def test_functions_with_batching_rules() -> None:
+    """JAX can print them, but runs them eagerly only."""
+    (found,) = tj.eval_jaxpr(ir.parse(str(jax.make_jaxpr(_own_batches)(V))), [], V)
+    np.testing.assert_array_equal(found, (V + np.asarray([1, 0, 0], np.float32)) * 2)
+    text = """
+    { lambda ; a:f32[3]. let
+        b:Ref{f32[3]} = new_ref[kind=None memory_space=None] a
+        c:f32[3] = custom_vmap_call[
+          call={ lambda ; d:Ref{f32[3]} e:f32[3]. let
+              f:f32[], d[0] <- d[0], 7.0:f32[]
+            in (e,) }
+          in_tree=PyTreeDef((*, *))
+          out_tree=PyTreeDef(*)
+          rule=rule
+        ] b a
+        g:f32[3] <- b[...]
+      in (c, g) }
+    """
+    same, written = tj.eval_jaxpr(ir.parse(text), [], V)
+    np.testing.assert_array_equal(same, V)
+    np.testing.assert_array_equal(written, [7.0, *V[1:]])
+
+
+def test_tokens_are_arrays_without_elements() -> None:
+    def f(x: jax.Array) -> Any:
+        return lax.after_all(lax.create_token(x), lax.create_token()), x * 2.0
+
+    program = ir.parse(str(jax.make_jaxpr(f)(V)))
+    assert program == from_jax(f, V).jaxpr
+    token, doubled = tj.eval_jaxpr(program, [], V)
+    assert (token.shape, token.dtype) == ((0,), np.dtype(bool))
+    np.testing.assert_array_equal(doubled, V * 2)
+    outside = lax.create_token()
+    closed = from_jax(lambda x: (lax.after_all(outside), x), V)
+    assert list(map(str, closed.out_avals)) == ["bool[0]", "f32[3]"]
 
 
 def test_what_the_refs_of_a_function_hold_goes_in_and_comes_out() -> None:

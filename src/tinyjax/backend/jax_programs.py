@@ -220,6 +220,11 @@ def is_key(aval: object) -> bool:
     return dtype is not None and jax.numpy.issubdtype(dtype, jax.dtypes.prng_key)
 
 
+def is_token(aval: object) -> bool:
+    """Whether this is the type of what says in which order things are done."""
+    return isinstance(aval, core.AbstractToken)
+
+
 def is_foreign_key(aval: object) -> bool:
     """Whether this is the type of an array of keys that aren't values here: somebody's own."""
     return is_key(aval) and key_dtype(aval) is None
@@ -236,7 +241,9 @@ def integers_of(value: Any) -> Any:  # an array of JAX, or anything else
 
 
 def elements_of(value: Any) -> HostArray:  # an array of JAX, or anything else
-    """The elements on the host; of keys that aren't values here, their integers."""
+    """The elements on the host; of keys that aren't values here, their integers. A token has none."""
+    if isinstance(value, core.Token):
+        return np.zeros(0, BOOL)
     dtype = key_dtype(value)
     if dtype is not None:
         return as_keys(np.asarray(jax.random.key_data(value)), dtype)

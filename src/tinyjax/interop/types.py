@@ -32,7 +32,9 @@ _NARROW_INTEGERS: Final = {INT64: INT32, UINT64: UINT32}
 
 def type_of(aval: object) -> ShapedArray:
     """The type; of typed keys that aren't values here, that of the integers that they consist of. How arrays lie on a
-    mesh is no part of types here."""
+    mesh is no part of types here. A token is an array without elements, as `lax.create_token` makes it."""
+    if jax_programs.is_token(aval):
+        return array_type((0,), BOOL)
     shape, dtype = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     keys = jax_programs.key_dtype(aval)
     if keys is not None and shape is not None:

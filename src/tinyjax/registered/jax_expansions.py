@@ -20,6 +20,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.text.registry import Expander
+from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.arithmetic import div
 from tinyjax.primitives.bitwise import logical_xor, shift_right_arithmetic, shift_right_logical
 from tinyjax.primitives.comparison import eq, le, lt
@@ -189,9 +190,16 @@ def _as_it_is(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequ
     return args
 
 
+def _token(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """What has no elements: effects keep their order here by themselves."""
+    return ctx.bind(Constant(ConcreteValue.of(np.zeros(0, bool))))
+
+
 #: By the names that JAX has for them.
 EXPANSIONS: Final[Mapping[str, Expansion]] = {
+    "after_all": _token,
     "approx_top_k": _approx_top_k,
+    "create_token": _token,
     "custom_vmap_call": _custom_vmap,
     "eq_to": _total_order(eq),
     "iota_2x32_shape": _iota_2x32,

@@ -60,7 +60,7 @@ def _as_value(params: Params, refs: Refs, ins: int, outs: int) -> WithValues:
 
 @STANDARD.with_refs_by(
     *("jit", "pjit", "core_call", "closed_call", "core_closed_call", "checkpoint", "remat", "remat2"),
-    *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "cond"),
+    *("custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "custom_vmap_call", "cond"),
 )
 def _calling(params: Params, refs: Refs, ins: int, outs: int) -> WithValues:
     """What programs are applied to is all that is an operand, but the index of a branch."""
@@ -111,6 +111,38 @@ def _scan(params: Params, refs: Refs, ins: int, outs: int) -> WithValues:
     kept |= {"jaxpr": program, "num_consts": consts - len(cells), "num_carry": carry + len(cells)}
     results = (*range(carry), *map(Last, cells), *range(carry, outs), *map(Last, sliced))
     return WithValues(kept, order, results)
+
+
+@STANDARD.with_refs_by("shard_map")
+def _shard_map(params: Params, refs: Refs, ins: int, outs: int) -> WithValues:
+    """What a Ref holds comes out divided as it goes in."""
+    into, out_of = params.get("in_specs"), params.get("out_specs")
+    if not isinstance(into, tuple) or not isinstance(out_of, tuple):
+        raise ParameterError("in_specs and out_specs are tuples, which say how operands and results are divided")
+    kept = {"jaxpr": _program(params, "jaxpr")[0], "out_specs": (*out_of, *(into[place] for place in sorted(refs)))}
+    return WithValues({**params, **kept}, tuple(range(ins)), (*range(outs), *map(Last, sorted(refs))))
+
+
+@STANDARD.with_refs_by("run_state")
+def _run_state(params: Params, refs: Refs, ins: int, outs: int) -> WithValues:
+    """A call, which makes what the Refs hold at the end of what they hold at the beginning: zeros, unless given."""
+    body, own = _program(params, "jaxpr")
+    given = params.get("is_initialized", (True,) * len(body.invars))
+    if own != tuple(range(len(body.invars))) or not isinstance(given, tuple) or len(given) != len(own):
+        raise UnsupportedError("a run_state that takes anything but Refs")
+
+    def run(ctx: StagingContext, values: Sequence[Atom]) -> Sequence[Atom]:
+        held = iter(values)
+        return interpret(
+            ctx,
+            body,
+            [next(held) if there else full(ctx, aval, 0) for there, aval in zip(given, body.in_avals, strict=True)],
+        )
+
+    program = stage([aval for there, aval in zip(given, body.in_avals, strict=True) if there], run)
+    places = [i for i, there in enumerate(given) if there]
+    results = [Last(places.index(i)) if i in places and places.index(i) in refs else i for i in range(outs)]
+    return WithValues({"call_jaxpr": program, "name": "run_state"}, tuple(range(ins)), tuple(results), "core_call")
 
 
 @STANDARD.with_refs_by("while")

@@ -119,7 +119,9 @@ class Body:
         )
         wanted = [(first, "", operands[x.operand].aval) if isinstance(x, Last) else binders[x] for x in found.results]
         given = tuple([operands[i] for i in found.operands])
-        results = self.append(Head(head.name, found.params, "", head.at, head.places), wanted, given, first)
+        results = self.append(
+            Head(found.name or head.name, found.params, "", head.at, head.places), wanted, given, first
+        )
         for result, atom in zip(found.results, results, strict=True):
             if isinstance(result, Last):
                 self.scope.store(refs[result.operand], atom)

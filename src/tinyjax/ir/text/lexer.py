@@ -23,7 +23,7 @@ _KINDS: Final = {
     "string": _STRING,
     "complex": rf"\(-?{REAL}[+-]{REAL}j\)|-?{REAL}(?: *[+-]{REAL})?j(?!\w)",  # in arrays NumPy's have no brackets
     "number": rf"-?{REAL}(?!\w)|(?:True|False)(?!\w)",
-    "binder": rf"{_NAME}:(?:{_AVAL}|Ref{{{_AVAL}}})",  # a:f32[3]
+    "binder": rf"{_NAME}:(?:{_AVAL}|Ref{{{_AVAL}}}|Tok(?!\w))",  # a:f32[3]
     "arrow": r"<-(?= )",  # of JAX's Refs: b:f32[] <- a[0]
     "type": rf":{_AVAL}",  # of a literal
     "held": r"type\([^()\s]*\)",  # a class as a parameter

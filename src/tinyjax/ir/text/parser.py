@@ -277,7 +277,7 @@ class _Programs:
             tokens.fail(f"expected {what}, got {tokens.shown()}")
         tokens.advance()
         if name not in self._shared.names:
-            if name not in self.registry:
+            if name not in self.registry and not self.registry.takes_refs(name):
                 guarded(tokens, at, lambda: self.registry.primitive(name))
             self._shared.names.add(name)
         head = yield from self._head(name, at)
@@ -352,7 +352,7 @@ class _Programs:
             at = tokens.start
             raw = yield value(self, key)
             found = params[key] = guarded(tokens, at, partial(registry.resolve, raw))
-            if not registry.has_reader(primitive) and not stateful_in({key: found}):
+            if primitive in registry and not registry.has_reader(primitive) and not stateful_in({key: found}):
                 self._check_param(primitive, key, found, start, at)
         return params
 

@@ -285,12 +285,19 @@ class Registry:
         converter = self._find_converter(name)
         return [()] * len(in_avals) if converter is None else converter(in_avals)
 
+    def takes_refs(self, name: str) -> bool:
+        """Whether one of JAX's primitives that take Refs has this name."""
+        return self._find_ref_rule(name) is not None
+
+    def _find_ref_rule(self, name: str) -> RefRule | None:
+        return next((found for table in self.tables if (found := table.ref_rules.get(name)) is not None), None)
+
     def with_values(
         self, name: str, params: Mapping[str, object], refs: Mapping[int, str], ins: int, outs: int
     ) -> WithValues:
         """The equation of values for one of JAX's with so many operands and results, of which these are Refs; a
         RegistryError if none is known."""
-        rule = next((found for table in self.tables if (found := table.ref_rules.get(name)) is not None), None)
+        rule = self._find_ref_rule(name)
         if rule is None:
             raise RegistryError(f"{name} is applied to the Ref {next(iter(refs.values()), '')}, which it can't be")
         return rule(params, refs, ins, outs)

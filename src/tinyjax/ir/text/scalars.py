@@ -96,8 +96,11 @@ def read_aval(text: str) -> ShapedArray:
     """The type written `f32[2,3]`, with `~` for a weak one, and within braces what it says along axes of a mesh, such
     as `{V:(x,y), U:z}` for one that varies along `x` and `y` and is unreduced along `z`.
 
-    JAX's say how arrays lie on a mesh, too: `f32[2@x,3@(y,z)]`. Types of ours don't.
+    JAX's say how arrays lie on a mesh, too: `f32[2@x,3@(y,z)]`. Types of ours don't. JAX's tokens are arrays without
+    elements.
     """
+    if text == "Tok":
+        return array_type((0,), BOOL)
     text, _, marks = text.partition("{")
     if marks and not _MARKS.fullmatch(marks):
         raise InputError(f"{{{marks} says nothing of a type: along axes of a mesh that is {{V:x}}, {{U:x}} or {{R:x}}")

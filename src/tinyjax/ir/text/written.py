@@ -150,11 +150,13 @@ Index: TypeAlias = tuple[int | Span | Computed, ...] | None
 @frozen
 class WithValues:
     """An equation with what Refs hold in their place. `operands` are those of the equation as it was written, in a new
-    order; each of `results` is a result as it was written, or `Last` of an operand."""
+    order; each of `results` is a result as it was written, or `Last` of an operand. `name` is that of its primitive, if
+    that is another one."""
 
     params: Mapping[str, object]
     operands: tuple[int, ...]
     results: tuple[int | Last, ...]
+    name: str = ""
 
 
 @final
