@@ -19,7 +19,10 @@ import tinyjax.random
 import tinyjax.scipy.linalg
 import tinyjax.scipy.special
 from tinyjax import lax
+from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.errors import ShapeError
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared.functions import prepared_with_loops
 
 RNG = np.random.default_rng(3)
@@ -45,6 +48,11 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "exp1": (lambda s, x: s.special.exp1(x), [ODD]),
     "expn": (lambda s, x: s.special.expn(np.arange(7.0), x), [ODD]),
     "sici": (lambda s, x: s.special.sici(x), [ODD]),
+    "expm": (lambda s, x: s.linalg.expm(x), [7 * A]),
+    "expm of several": (lambda s, x: s.linalg.expm(x), [np.stack([0.1 * A, 40 * A, np.full((3, 3), np.nan)])]),
+    "expm of complex numbers": (lambda s, x: s.linalg.expm(x, max_squarings=3), [A + 1j * B]),
+    "expm_frechet": (lambda s, x, y: s.linalg.expm_frechet(x, y), [A, B]),
+    "bessel_jn": (lambda s, x: s.special.bessel_jn(x, v=3), [np.abs(U)]),
     "hyp1f1": (lambda s, a, b, x: s.special.hyp1f1(a, b, x), [P, Q, U]),
     "hyp2f1": (lambda s, a, b, c, x: s.special.hyp2f1(a, b, c, x), [P, Q, P + Q, U]),
 }
@@ -81,6 +89,12 @@ SAMPLERS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "gamma": (lambda r, key, a: r.gamma(key, a), [P]),
     "loggamma": (lambda r, key, a: r.loggamma(key, a, (2, 7), "float32"), [P]),
     "beta": (lambda r, key, a, b: r.beta(key, a, b), [P, Q]),
+    "dirichlet": (lambda r, key, a: r.dirichlet(key, a), [P]),
+    "chisquare": (lambda r, key, a: r.chisquare(key, a, dtype="float32"), [P.astype(np.float32)]),
+    "f": (lambda r, key, a, b: r.f(key, a, b), [P, Q]),
+    "t": (lambda r, key, a: r.t(key, a, (2, 7)), [P]),
+    "generalized_normal": (lambda r, key, a: r.generalized_normal(key, a, (7,)), [P]),
+    "ball": (lambda r, key, a: r.ball(key, 3, a, (2,)), [np.array(1.5)]),
     "poisson": (lambda r, key, a: r.poisson(key, a), [np.array([0.0, 3.0, 30.0, np.nan])]),
     "binomial": (lambda r, key, n, p: r.binomial(key, n, p), [np.array([20.0, 5.0, 300.0, -1.0]), np.full(4, 0.3)]),
     "multinomial": (lambda r, key, n, p: r.multinomial(key, n, p), [np.array(20.0), np.array([0.2, 0.5, 0.3])]),
@@ -176,3 +190,33 @@ def test_a_function_is_called_once_for_arrays_of_a_type() -> None:
     with tj.disable_jit():  # Python runs loops then
         powers(x, base)
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("name", ["igamma_grad_a", "random_gamma_grad"])
+def test_primitives_of_loops_are_compiled_wherever_the_arrays_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once for operands of a type; as functions, and where derivatives apply them."""
+    function = getattr(lax, name)
+    a, x = tnp.asarray(P[:5]), tnp.asarray(Q[:5])
+    program = tj.make_jaxpr(function)(a, x)
+    assert not program.jaxpr.eqns[0].primitive.plain
+    (host,) = interpret(EvalContext(), program.jaxpr, [ConcreteValue.of(P[:5]), ConcreteValue.of(Q[:5])])
+    assert host.on_host
+    first = function(a, x)
+
+    def refuse(*args: object, **kwargs: object) -> None:
+        raise AssertionError("it was computed by NumPy, or compiled again")
+
+    monkeypatch.setattr(type(program.jaxpr.eqns[0].primitive), "evaluate", refuse)
+    monkeypatch.setattr(type(tj.backend.execute), "executable", refuse)
+    for second in (function(a, x), function(tj.device_put(a), x)):
+        np.testing.assert_array_equal(first, second)
+        assert first.aval == second.aval
+        assert not second.value.on_host
+    np.testing.assert_allclose(first, host.data, 1e-11)
+    monkeypatch.undo()
+    monkeypatch.setattr(type(program.jaxpr.eqns[0].primitive), "evaluate", refuse)
+    if name == "igamma_grad_a":
+        np.testing.assert_array_equal(tj.grad(lambda a: lax.igamma(a, x).sum())(a), first)
+    with jax.enable_x64(True):
+        theirs = jax.jit(getattr(jax.lax, name))(P[:5], Q[:5])
+    np.testing.assert_allclose(first, theirs, 1e-11)

@@ -216,6 +216,7 @@ from tinyjax.primitives.gather import Scattering as Scattering
 from tinyjax.primitives.gather import permuted as permuted
 from tinyjax.primitives.generators import RngBitGenerator as RngBitGenerator
 from tinyjax.primitives.hidden_state import RngUniform as RngUniform
+from tinyjax.primitives.incomplete import ByLoops as ByLoops
 from tinyjax.primitives.incomplete import Igamma as Igamma
 from tinyjax.primitives.incomplete import IgammaGradA as IgammaGradA
 from tinyjax.primitives.incomplete import Igammac as Igammac

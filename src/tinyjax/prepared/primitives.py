@@ -13,7 +13,7 @@ from tinyjax import backend
 from tinyjax.contexts import (
     narrow,
 )
-from tinyjax.contexts.devices import single_equation
+from tinyjax.contexts.devices import on_device, single_equation
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir import contracts
@@ -26,6 +26,7 @@ from tinyjax.prepared import nearby
 from tinyjax.prepared.runners import Kernel, launch_of
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.table import TABLE, Entry
+from tinyjax.primitives.incomplete import ByLoops
 from tinyjax.primitives.matrices import OfMatrices
 
 E = TypeVar("E", bound=StoredArray)
@@ -70,7 +71,9 @@ def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E 
             return _on_device(found, arrays, kind)
         host = several
     runner = found.host
-    return None if runner is None else of_host(kind, runner.compute(host), runner.aval)
+    if runner is None:
+        return _on_device(found, [x for x in operands if isinstance(x, StoredArray)], kind) if found.no_host else None
+    return of_host(kind, runner.compute(host), runner.aval)
 
 
 def _on_device(found: Entry, arrays: Sequence[StoredArray], kind: type[E]) -> E | None:
@@ -110,12 +113,19 @@ class PreparedEvaluation(EvalContext):
                 runner = (None if found is None else found.host) or prepare(primitive, [arg.aval for arg in args])
                 if runner is not None:
                     return (ConcreteValue(runner.compute(host), runner.aval),)
-        return super().bind(primitive, *args)
+        return self._compiled(primitive, args) or super().bind(primitive, *args)
+
+    def _compiled(self, primitive: Primitive, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...] | None:
+        return on_device(self._executor, primitive, args) if isinstance(primitive, ByLoops) else None
 
     def bind_first(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
         """The same for what the table was asked for already, and doesn't have."""
         if not primitive.plain:
-            return super().bind(primitive, *args)
+            outs = self._compiled(primitive, args)
+            if outs is None:
+                return super().bind(primitive, *args)
+            _prepare_device(primitive, args, no_host=True)
+            return outs
         host: list[HostArray] = [data for arg in args if type(data := arg.data) is np.ndarray]
         runner = prepare(primitive, [arg.aval for arg in args]) if len(host) == len(args) else None
         if runner is not None:
@@ -175,15 +185,15 @@ def prepare(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | None
     return kernel
 
 
-def _prepare_device(primitive: Primitive, args: Sequence[ConcreteValue]) -> None:
-    """The same on the device where the operands are."""
+def _prepare_device(primitive: Primitive, args: Sequence[ConcreteValue], no_host: bool = False) -> None:
+    """The same on the device where the operands are; `no_host`: those of the host go there, too."""
     avals = tuple([arg.aval for arg in args])
     program = single_equation(primitive, avals)
     executable = backend.execute.executable(program, args, primitive.name)
     launch = launch_of(executable, (), program.out_avals, primitive.name)
     if launch is not None:
         key = (id(primitive), *map(id, avals))
-        TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), device=launch))
+        TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), device=launch, no_host=no_host))
 
 
 def _prepare_nearby(primitive: Primitive, args: Sequence[ConcreteValue]) -> ConcreteValue | None:

@@ -115,9 +115,17 @@ class Igammac(Binary):
         return neg(ctx, mul(ctx, t, _density_of_gamma(ctx, x, y)))
 
 
+@frozen
+class ByLoops(Binary):
+    """Functions of two operands for which SciPy has nothing. NumPy's loops take hundreds of times as long as compiled
+    ones, so these are compiled wherever the operands are, if there is a compiler."""
+
+    plain: ClassVar[bool] = False
+
+
 @final
 @frozen
-class IgammaGradA(Binary):
+class IgammaGradA(ByLoops):
     """The derivative of igamma(a, x) in a."""
 
     name: ClassVar[str] = "igamma_grad_a"
@@ -138,7 +146,7 @@ class IgammaGradA(Binary):
 
 @final
 @frozen
-class RandomGammaGrad(Binary):
+class RandomGammaGrad(ByLoops):
     """The derivative in a of x, a sample of the gamma distribution of shape a."""
 
     name: ClassVar[str] = "random_gamma_grad"
@@ -163,7 +171,7 @@ def _order(value: int) -> int:
 
 @final
 @frozen
-class RandomGammaGradA(Binary):
+class RandomGammaGradA(ByLoops):
     """The derivative in a of random_gamma_grad(a, x), of this order."""
 
     name: ClassVar[str] = "random_gamma_grad_a"

@@ -32,18 +32,16 @@ from tinyjax.random.uniform import rademacher
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
-
-def _gamma(
-    key: Array, a: ArrayLike, shape: Shape, dtype: DType, log_space: bool = False, approximate: bool = False
-) -> Array:
-    if approximate:
-        return approximate_gamma(key, a, shape, dtype, log_space)
-    return _exact(key, tnp.broadcast_to(converted(a, dtype), shape), log_space)
+# What is checked is one program, as there are loops in it.
 
 
 @prepared_with_loops
-def _exact(key: Array, a: Array, log_space: bool) -> Array:
-    found: Array = random_gamma(key, a, log_space)
+def _gamma(
+    key: Array, a: Array, shape: Shape, dtype: DType, log_space: bool = False, approximate: bool = False
+) -> Array:
+    if approximate:
+        return approximate_gamma(key, a, shape, dtype, log_space)
+    found: Array = random_gamma(key, tnp.broadcast_to(converted(a, dtype), shape), log_space)
     return found
 
 
@@ -66,7 +64,7 @@ def gamma(
     """
     one, found = single("gamma", key), dtype_of("gamma", dtype, float)
     approximate = is_approximate("gamma", method)
-    return laid_out(_gamma(one, a, full_shape("gamma", shape, a), found, False, approximate), out_sharding)
+    return laid_out(_gamma(one, as_array(a), full_shape("gamma", shape, a), found, False, approximate), out_sharding)
 
 
 def loggamma(
@@ -87,7 +85,7 @@ def loggamma(
     """
     one, found = single("loggamma", key), dtype_of("loggamma", dtype, float)
     approximate = is_approximate("loggamma", method)
-    return laid_out(_gamma(one, a, full_shape("loggamma", shape, a), found, True, approximate), out_sharding)
+    return laid_out(_gamma(one, as_array(a), full_shape("loggamma", shape, a), found, True, approximate), out_sharding)
 
 
 def beta(
@@ -108,13 +106,16 @@ def beta(
     """
     one, found = single("beta", key), dtype_of("beta", dtype, float)
     sizes, approximate = full_shape("beta", shape, a, b), is_approximate("beta", method)
-    x, y = (
-        _gamma(part, parameter("beta", p, found), sizes, found, True, approximate)
-        for part, p in zip(halves(one), (a, b), strict=True)
-    )
+    x, y = (parameter("beta", p, found) for p in (a, b))
+    return laid_out(_beta(one, x, y, sizes, found, approximate), out_sharding)
+
+
+@prepared_with_loops
+def _beta(key: Array, a: Array, b: Array, shape: Shape, dtype: DType, approximate: bool) -> Array:
+    x, y = (_gamma(part, p, shape, dtype, True, approximate) for part, p in zip(halves(key), (a, b), strict=True))
     most = tnp.maximum(x, y)
     above, rest = lax.exp(x - most), lax.exp(y - most)
-    return laid_out(above / (above + rest), out_sharding)
+    return above / (above + rest)
 
 
 def dirichlet(
@@ -140,9 +141,14 @@ def dirichlet(
     *batch, last = weights.aval.shape
     sizes = tuple(batch) if shape is None else as_shape(shape)
     check_shapes("dirichlet", sizes, [tuple(batch)])
-    logs = _gamma(one, weights, (*sizes, last), found, True)
+    return laid_out(_dirichlet(one, weights, (*sizes, last), found), out_sharding)
+
+
+@prepared_with_loops
+def _dirichlet(key: Array, weights: Array, shape: Shape, dtype: DType) -> Array:
+    logs = _gamma(key, weights, shape, dtype, True)
     values = lax.exp(logs - tnp.max(lax.stop_gradient(logs), axis=-1, keepdims=True))
-    return laid_out(values / tnp.sum(values, axis=-1, keepdims=True), out_sharding)
+    return values / tnp.sum(values, axis=-1, keepdims=True)
 
 
 def chisquare(
@@ -162,8 +168,12 @@ def chisquare(
     """
     one, found = single("chisquare", key), dtype_of("chisquare", dtype, float)
     sizes, approximate = full_shape("chisquare", shape, df), is_approximate("chisquare", method)
-    logs = _gamma(one, parameter("chisquare", df, found) / 2, sizes, found, True, approximate)
-    return laid_out(lax.exp(logs) * 2, out_sharding)
+    return laid_out(_chisquare(one, parameter("chisquare", df, found), sizes, found, approximate), out_sharding)
+
+
+@prepared_with_loops
+def _chisquare(key: Array, df: Array, shape: Shape, dtype: DType, approximate: bool) -> Array:
+    return lax.exp(_gamma(key, df / 2, shape, dtype, True, approximate)) * 2
 
 
 def f(
@@ -179,10 +189,14 @@ def f(
     one, found = single("f", key), dtype_of("f", dtype, float)
     sizes = full_shape("f", shape, dfnum, dfden)
     above, below = parameter("f", dfnum, found), parameter("f", dfden, found)
-    second, first = halves(one)
-    return laid_out(
-        (chisquare(first, above, sizes, found) / above) / (chisquare(second, below, sizes, found) / below), out_sharding
-    )
+    return laid_out(_quotient(one, above, below, sizes, found), out_sharding)
+
+
+@prepared_with_loops
+def _quotient(key: Array, above: Array, below: Array, shape: Shape, dtype: DType) -> Array:
+    second, first = halves(key)
+    x, y = _chisquare(first, above, shape, dtype, False), _chisquare(second, below, shape, dtype, False)
+    return (x / above) / (y / below)
 
 
 def t(
@@ -201,9 +215,14 @@ def t(
     """
     one, found = single("t", key), dtype_of("t", dtype, float)
     sizes = full_shape("t", shape, df)
-    half = parameter("t", df, found) / 2
-    first, second = halves(one)
-    return laid_out(gaussian(first, sizes, found) * lax.sqrt(half / _gamma(second, half, sizes, found)), out_sharding)
+    return laid_out(_t(one, parameter("t", df, found), sizes, found), out_sharding)
+
+
+@prepared_with_loops
+def _t(key: Array, df: Array, shape: Shape, dtype: DType) -> Array:
+    half = df / 2
+    first, second = halves(key)
+    return gaussian(first, shape, dtype) * lax.sqrt(half / _gamma(second, half, shape, dtype))
 
 
 def generalized_normal(
@@ -221,9 +240,14 @@ def generalized_normal(
     Array([ 0.74663734, -1.07920374], dtype=float64)
     """
     one, found, sizes = single("generalized_normal", key), dtype_of("generalized_normal", dtype, float), as_shape(shape)
-    first, second = halves(one)
-    power = 1 / as_array(p)
-    return laid_out(rademacher(second, sizes, found) * _gamma(first, power, sizes, found) ** power, out_sharding)
+    return laid_out(_generalized(one, as_array(p), sizes, found), out_sharding)
+
+
+@prepared_with_loops
+def _generalized(key: Array, p: Array, shape: Shape, dtype: DType) -> Array:
+    first, second = halves(key)
+    power = 1 / p
+    return rademacher(second, shape, dtype) * _gamma(first, power, shape, dtype) ** power
 
 
 def ball(
@@ -242,7 +266,12 @@ def ball(
     Array([-0.86703795, -0.45310376,  0.084509  ], dtype=float64)
     """
     one, found, sizes = single("ball", key), dtype_of("ball", dtype, float), as_shape(shape)
-    first, second = halves(one)
-    point = generalized_normal(first, p, (*sizes, index("ball", "d", d)), found)
-    norm = tnp.sum(tnp.abs(point) ** as_array(p), axis=-1) + exponential(second, sizes, found)
-    return laid_out(point / (norm ** (1 / as_array(p)))[..., None], out_sharding)
+    return laid_out(_ball(one, as_array(p), (*sizes, index("ball", "d", d)), found), out_sharding)
+
+
+@prepared_with_loops
+def _ball(key: Array, p: Array, shape: Shape, dtype: DType) -> Array:
+    first, second = halves(key)
+    point = _generalized(first, p, shape, dtype)
+    norm = tnp.sum(tnp.abs(point) ** p, axis=-1) + exponential(second, shape[:-1], dtype)
+    return point / (norm ** (1 / p))[..., None]

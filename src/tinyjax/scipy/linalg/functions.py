@@ -17,7 +17,7 @@ from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError, ShapeError, UnsupportedDtypeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.numpy.linalg.intake import inexact
-from tinyjax.prepared.functions import prepared, prepared_with_loops
+from tinyjax.prepared.functions import prepared_with_loops
 from tinyjax.scipy.linalg.spectral import rsf2csf, schur
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -30,7 +30,6 @@ _COEFFICIENTS = [math.factorial(26 - k) * math.factorial(13) / (
 _NORMS = {"float32": 3.925724783138660, "float64": 5.371920351148152}
 
 
-@prepared
 def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The exponential of square matrices: by a quotient of polynomials of the matrix divided by a power of 2, squared
     as often. nan where it would be squared more than `max_squarings` times and, since JAX rounds that down, once more;
@@ -54,6 +53,11 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
             f"Unsupported dtype {x.dtype.name}: expm needs floats of 32 bits or more. Convert the matrix first: "
             'A.astype("float32").'
         )
+    return _expm(x, integer(max_squarings, "expm: max_squarings"))
+
+
+@prepared_with_loops
+def _expm(x: Array, most: int) -> Array:
     one = tnp.eye(x.shape[-1], dtype=x.dtype)
     size = tnp.linalg.matrix_norm(lax.stop_gradient(x), ord=1)
     limit = _NORMS[size.dtype.name]
@@ -67,13 +71,15 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
         even, odd = even + _COEFFICIENTS[k] * power, odd + _COEFFICIENTS[k + 1] * power
     odd = scaled @ odd
     found = tnp.linalg.solve(even - odd, even + odd)
-    most = integer(max_squarings, "expm: max_squarings")
-    for k in range(most + 1):
-        found = found @ tnp.where(k < count, found, one)
+
+    def squared(x: Array, k: Array) -> tuple[Array, None]:
+        left = k < count
+        return lax.cond(tnp.any(left), lambda x: tnp.where(left, x @ x, x), lambda x: x, x), None
+
+    found, _ = lax.scan(squared, found, np.arange(max(most + 1, 0)))
     return tnp.where(tnp.floor(halvings) > most, np.nan, found)
 
 
-@prepared
 def expm_frechet(
     A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True
 ) -> Array | tuple[Array, Array]:
@@ -95,8 +101,13 @@ def expm_frechet(
     if x.shape != direction.shape:
         raise ShapeError(f"expected A and E to be the same shape, got {x.aval} and {direction.aval}")
     kind = tnp.result_type(x, direction)
-    value, derivative = jvp(expm, (x.astype(kind),), (direction.astype(kind),))
-    return (value, derivative) if compute_expm else derivative
+    found = _with_derivative(x.astype(kind), direction.astype(kind))
+    return found if compute_expm else found[1]
+
+
+@prepared_with_loops
+def _with_derivative(x: Array, direction: Array) -> tuple[Array, Array]:
+    return jvp(expm, (x,), (direction,))
 
 
 def solve_sylvester(

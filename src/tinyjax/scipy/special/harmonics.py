@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import SupportsIndex
 
+import numpy as np
+
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, FLOAT64, INTEGERS
+from tinyjax.prepared.functions import prepared_with_loops
 from tinyjax.scipy.special.promoted import floats
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -29,17 +32,27 @@ def bessel_jn(z: ArrayLike, *, v: SupportsIndex, n_iter: SupportsIndex = 50) -> 
     steps = integer(n_iter, "bessel_jn: n_iter")
     if order < 0:
         raise ShapeError(f"bessel_jn: the order v is at least 0, got {order}")
-    size = found
-    quotients = [lax.full_like(size, 0)]
-    for k in range(max(steps, order + 1), 0, -1):
-        quotients.append(size / (2 * k - size * quotients[-1]))
-    rising = quotients[:0:-1]  # those of orders 1 and 0, 2 and 1, …
-    values, total = [lax.full_like(size, 1)], lax.full_like(size, 1)
-    for k, quotient in enumerate(rising, 1):
-        values.append(values[-1] * quotient)
-        if k % 2 == 0:
-            total = total + 2 * values[-1]
-    return tnp.stack([value / total for value in values[: order + 1]])
+    return _by_steps_down(found, order, max(steps, order + 1))
+
+
+@prepared_with_loops
+def _by_steps_down(z: Array, order: int, steps: int) -> Array:
+    zero, one = lax.full_like(z, 0), lax.full_like(z, 1)
+    places = np.arange(1, steps + 1, dtype=z.aval.dtype)
+
+    def down(quotient: Array, k: Array) -> tuple[Array, Array]:
+        found = z / (2 * k - z * quotient)
+        return found, found
+
+    def up(carry: tuple[Array, Array], along: tuple[Array, Array]) -> tuple[tuple[Array, Array], Array]:
+        (value, total), (quotient, even) = carry, along
+        value = value * quotient
+        return (value, total + even * value), value
+
+    # The quotients of orders 1 and 0, 2 and 1, …
+    _, rising = lax.scan(down, zero, places, reverse=True)
+    (_, total), values = lax.scan(up, (one, one), (rising, 2 * (places % 2 == 0).astype(z.aval.dtype)))
+    return tnp.concatenate([one[None], values[:order]]) / total
 
 
 def sph_harm_y(
