@@ -23,6 +23,7 @@ from tinyjax.backend.stages import Compiled, Options
 from tinyjax.backend.store import CompilationCache, cache_from_environment
 from tinyjax.caching import Cache, CacheInfo, register
 from tinyjax.errors import ShardingError
+from tinyjax.ir.declared import explained
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.value import ConcreteValue
@@ -220,7 +221,9 @@ class XlaExecutor:
                 constants,
             )
 
-        return self._cache.get_or_make((jaxpr, constants, device, donated, options), compile_now)
+        return self._cache.get_or_make(
+            (jaxpr, constants, device, donated, options), lambda: explained(jaxpr, compile_now)
+        )
 
     def _on_several(
         self,
@@ -244,7 +247,9 @@ class XlaExecutor:
             given = usable_or_warn(jaxpr, donated, name, layout)
             return compile_laid_out(jaxpr, layout, name, given, options, self.persistent, watcher, constants)
 
-        return self._cache.get_or_make((jaxpr, constants, layout, donated, options), compile_now)
+        return self._cache.get_or_make(
+            (jaxpr, constants, layout, donated, options), lambda: explained(jaxpr, compile_now)
+        )
 
     @property
     def cache(self) -> Cache:

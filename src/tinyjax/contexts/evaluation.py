@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from tinyjax.contexts.devices import Executor, on_device
 from tinyjax.contexts.literals import literal_value
-from tinyjax.contexts.narrow import widened
+from tinyjax.contexts.narrow import computed
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
@@ -54,9 +54,7 @@ class EvalContext(Context[ConcreteValue]):
                     return found
                 data = np.asarray(data)
             host.append(data)
-        with np.errstate(all="ignore"):
-            wide = widened(primitive, host)
-            results = primitive.evaluate(*wide) if primitive.built_in else contracts.evaluate(primitive, avals, wide)
+        results = computed(primitive, avals, host)
         if avals is None:
             return tuple(map(ConcreteValue.of, results))
         return tuple(

@@ -10,7 +10,9 @@ from typing import Final
 
 import numpy as np
 
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.declared import refuse_misfits
 from tinyjax.ir.dtypes import WIDE, HostArray
 from tinyjax.ir.primitive import Primitive
 
@@ -46,3 +48,17 @@ def host_function(
         return np.asarray(primitive.evaluate(*widened(primitive, args))[0], out.dtype)
 
     return compute
+
+
+def computed(
+    primitive: Primitive, avals: Sequence[ShapedArray] | None, args: Sequence[HostArray]
+) -> Sequence[HostArray]:
+    """What `evaluate` gives for host arrays of these types; a ParameterError if it fails by a parameter of another type
+    than is declared."""
+    try:
+        with np.errstate(all="ignore"):
+            wide = widened(primitive, args)
+            return primitive.evaluate(*wide) if primitive.built_in else contracts.evaluate(primitive, avals, wide)
+    except Exception:
+        refuse_misfits(primitive)
+        raise

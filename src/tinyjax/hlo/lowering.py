@@ -16,6 +16,7 @@ from tinyjax.hlo.manual import ManualMesh, mesh_text, sharding_text
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import results_text, type_text
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.declared import explained
 from tinyjax.ir.dtypes import FLOAT0, DType
 from tinyjax.ir.effects import axis_names, must_stay
 from tinyjax.ir.interpret import interpret
@@ -123,8 +124,11 @@ def lower_module(
 
         jaxpr = with_what_is_known(jaxpr, [*ins, *given], out_shardings)
     lie = (tuple(in_shardings), tuple(out_shardings))
-    return but_for_unread(
-        lambda jaxpr: _lower(jaxpr, consts, name, donated, lie, Module(table, watcher, located)), jaxpr
+    return explained(
+        jaxpr,
+        lambda: but_for_unread(
+            lambda jaxpr: _lower(jaxpr, consts, name, donated, lie, Module(table, watcher, located)), jaxpr
+        ),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, ParamSpec, TypeVar
 
 from tinyjax.caching import IdentityCache, bounded, register
+from tinyjax.errors import TinyjaxError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom
@@ -52,12 +53,20 @@ def types_of(primitive: Primitive, atoms: Sequence[Atom]) -> tuple[ShapedArray, 
 
 
 def _types_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
-    if primitive.built_in:
-        types = primitive.type_of(*avals)
-    else:
-        from tinyjax.ir import contracts
+    try:
+        if primitive.built_in:
+            types = primitive.type_of(*avals)
+        else:
+            from tinyjax.ir import contracts
 
-        types = contracts.type_of(primitive, avals)
+            types = contracts.type_of(primitive, avals)
+    except TinyjaxError:
+        raise
+    except Exception:
+        from tinyjax.ir.declared import refuse_misfits
+
+        refuse_misfits(primitive)
+        raise
     for aval in avals:
         if aval.axes:
             return spread(primitive, avals, types)

@@ -9,8 +9,9 @@ from typing import Final, NoReturn, final
 import numpy as np
 
 from tinyjax.collecting import collecting_seldom
-from tinyjax.errors import MissingRuleError, TinyjaxError, VerificationError
+from tinyjax.errors import MissingRuleError, ParameterError, TinyjaxError, VerificationError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.declared import refuse_misfits
 from tinyjax.ir.dtypes import BOOL, FLOAT64, FLOATS, INTEGERS, SUPPORTED, DType, short_name
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.parameters import is_value
@@ -176,6 +177,10 @@ class _Checker:
         for name, value in record_values(primitive):
             if not is_value(value):
                 self._fail(f"parameter {name!r} is not an immutable, hashable value: {value!r}", show=False)
+        try:
+            refuse_misfits(primitive)
+        except ParameterError as error:
+            self._fail(str(error), error, show=False)
 
     def _out_types(self, primitive: Primitive, operands: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         try:

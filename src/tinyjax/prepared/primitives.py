@@ -18,6 +18,7 @@ from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.declared import refuse_misfits
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import result_types
@@ -110,9 +111,11 @@ class PreparedEvaluation(EvalContext):
                 host.append(data)
             else:
                 found = TABLE.entries.get(tuple(key))
-                runner = (None if found is None else found.host) or prepare(primitive, [arg.aval for arg in args])
-                if runner is not None:
+                if found is not None and (runner := found.host) is not None:
                     return (ConcreteValue(runner.compute(host), runner.aval),)
+                first = prepare_and_compute(primitive, args, host)
+                if first is not None:
+                    return (first,)
         return self._compiled(primitive, args) or super().bind(primitive, *args)
 
     def _compiled(self, primitive: Primitive, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...] | None:
@@ -127,9 +130,9 @@ class PreparedEvaluation(EvalContext):
             _prepare_device(primitive, args, no_host=True)
             return outs
         host: list[HostArray] = [data for arg in args if type(data := arg.data) is np.ndarray]
-        runner = prepare(primitive, [arg.aval for arg in args]) if len(host) == len(args) else None
-        if runner is not None:
-            return (ConcreteValue(runner.compute(host), runner.aval),)
+        first = prepare_and_compute(primitive, args, host) if len(host) == len(args) else None
+        if first is not None:
+            return (first,)
         near = _prepare_nearby(primitive, args)
         if near is not None:
             return (near,)
@@ -183,6 +186,21 @@ def prepare(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | None
         key = (id(primitive), *map(id, avals))
         TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), host=kernel))
     return kernel
+
+
+def prepare_and_compute(
+    primitive: Primitive, args: Sequence[ConcreteValue], host: Sequence[HostArray]
+) -> ConcreteValue | None:
+    """Prepares it for operands like these on the host, and computes the result; None if it isn't for them."""
+    runner = prepare(primitive, [arg.aval for arg in args])
+    if runner is None:
+        return None
+    try:
+        return ConcreteValue(runner.compute(host), runner.aval)
+    except Exception:
+        TABLE.entries.pop((id(primitive), *[id(arg.aval) for arg in args]), None)  # or it would fail otherwise
+        refuse_misfits(primitive)
+        raise
 
 
 def _prepare_device(primitive: Primitive, args: Sequence[ConcreteValue], no_host: bool = False) -> None:

@@ -146,10 +146,11 @@ class ReducePrecision(LinearUnary):
     @override
     def __attrs_post_init__(self) -> None:
         Primitive.__attrs_post_init__(self)
-        if self.exponent_bits < 1 or self.mantissa_bits < 0:
+        bits = (self.exponent_bits, self.mantissa_bits)
+        if {type(number) for number in bits} != {int} or bits[0] < 1 or bits[1] < 0:
             raise ParameterError(
                 f"{self.name} needs at least 1 bit for the exponent and 0 for the mantissa; "
-                f"got {self.exponent_bits} and {self.mantissa_bits}"
+                f"got {bits[0]!r} and {bits[1]!r}"
             )
 
     @override

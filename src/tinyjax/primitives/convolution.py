@@ -11,7 +11,7 @@ import numpy as np
 from attrs import evolve, field, frozen
 from typing_extensions import override
 
-from tinyjax.errors import LinearityError, ShapeError, TypingError
+from tinyjax.errors import LinearityError, ParameterError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType, HostArray
@@ -44,7 +44,10 @@ Spec: TypeAlias = tuple[int, ...]
 
 def _spec(axes: Iterable[SupportsIndex]) -> Spec:
     """The numbers of axes: any integers."""
-    return tuple(map(operator.index, axes))
+    try:
+        return tuple(map(operator.index, axes))
+    except TypeError as error:
+        raise ParameterError(f"the axes of an operand are a tuple of integers, got {axes!r}") from error
 
 
 @final

@@ -38,8 +38,8 @@ from tinyjax.primitives.window_shapes import (
 V = TypeVar("V")
 
 
-def _choice(name: str) -> str:
-    if name not in ("ge", "le"):
+def _choice(name: object) -> str:
+    if not isinstance(name, str) or name not in ("ge", "le"):
         raise ParameterError(f"select_prim is 'ge' for a maximum or 'le' for a minimum, got {name!r}", "select_prim")
     return name
 

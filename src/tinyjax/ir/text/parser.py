@@ -24,10 +24,10 @@ from attrs import evolve, field, frozen
 from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.declared import check_field
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.text.body import Binder, Body, Head, Known
-from tinyjax.ir.text.fields import check_field
 from tinyjax.ir.text.lexer import Tokens
 from tinyjax.ir.text.refs import read_place
 from tinyjax.ir.text.registry import STANDARD, Record, Registry, Unreadable, unread

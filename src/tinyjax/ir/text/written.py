@@ -11,10 +11,10 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import ParameterError
+from tinyjax.ir.declared import as_declared, check_field
 from tinyjax.ir.parameters import Spelled
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr
-from tinyjax.ir.text.fields import as_declared, check_field
 
 
 @final

@@ -1,0 +1,139 @@
+"""Whether parameters are of the types that the fields of their attrs class declare."""
+
+from __future__ import annotations
+
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final, Literal, TypeVar, Union
+
+import attrs
+
+from tinyjax.errors import ParameterError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.parameters import PLAIN_TYPES
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.traverse import nested_programs, value_fields
+from tinyjax.ir.value import ConcreteValue
+
+T = TypeVar("T")
+#: What a number may be where a field asks for one, as type checkers have it.
+_WIDER: Final[Mapping[object, tuple[type, ...]]] = types.MappingProxyType(
+    {float: (float, int), complex: (complex, float, int)}
+)
+#: Where a bool isn't what is meant, though Python takes it.
+_NUMBERS: Final = (int, float, complex)
+#: Parts of parameters that have checks of their own.
+_CHECKED_ELSEWHERE: Final = (Primitive, Jaxpr, ClosedJaxpr, ShapedArray, ConcreteValue)
+
+
+@lru_cache(maxsize=4096)
+def _hints(cls: type) -> Mapping[str, object]:
+    """The types of a class's fields; none if its annotations refer to what only type checkers see."""
+    fields = {attribute.name for attribute in attrs.fields(cls)} if attrs.has(cls) else set()
+    found: dict[str, object] = {}
+    try:
+        for base in reversed(cls.__mro__):  # a base's annotations are about what its own module knows
+            own = {name: hint for name, hint in vars(base).get("__annotations__", {}).items() if name in fields}
+            if own:
+                held = types.SimpleNamespace(__annotations__=own)
+                found |= typing.get_type_hints(held, vars(sys.modules[base.__module__]), dict(vars(base)))
+    except (NameError, TypeError, AttributeError, KeyError):
+        return {}
+    return found
+
+
+def check_field(cls: type[attrs.AttrsInstance], what: str, name: str, value: object) -> None:
+    """A ParameterError unless the class has a field `name` which may have this value."""
+    names = [attribute.name for attribute in attrs.fields(cls) if attribute.init]
+    if name not in names:
+        has = f"it has {', '.join(names)}" if names else "it has none"
+        raise ParameterError(f"{what} has no parameter {name!r}: {has}", name)
+    hint = _hints(cls).get(name)
+    if hint is not None and not fits(value, hint):
+        raise ParameterError(f"parameter {name!r} of {what} must be {_shown(hint)}, got {value}", name)
+
+
+def refuse_misfits(primitive: object) -> None:
+    """A ParameterError if a parameter of a primitive, or a field of a record in one, isn't of its declared type.
+
+    Making a primitive checks only that its parameters are values, as tracing makes many. The verifier asks this
+    of every equation; so does what fails, before it passes on whatever Python said.
+    """
+    if isinstance(primitive, Primitive):
+        _refuse_misfits(primitive, f"primitive {primitive.name!r}")
+
+
+def explained(jaxpr: Jaxpr, make: Callable[[], T]) -> T:
+    """What `make` gives of a program. If it fails and a parameter isn't of its declared type, the error says that."""
+    try:
+        return make()
+    except Exception:
+        for program in nested_programs(jaxpr):
+            for eqn in program.eqns:
+                refuse_misfits(eqn.primitive)
+        raise
+
+
+def _refuse_misfits(record: attrs.AttrsInstance, what: str) -> None:
+    names = value_fields(record)
+    hints = _hints(type(record)) if names else {}
+    for name in names:
+        value, hint = getattr(record, name), hints.get(name)
+        if hint is not None and not fits(value, hint, strict=True):
+            raise ParameterError(f"parameter {name!r} of {what} must be {_shown(hint)}, got {value!r}", name)
+        for item in value if isinstance(value, tuple) else (value,):
+            if type(item) not in PLAIN_TYPES and attrs.has(type(item)) and not isinstance(item, _CHECKED_ELSEWHERE):
+                _refuse_misfits(item, f"{type(item).__name__}, which is parameter {name!r} of {what},")
+
+
+def as_declared(cls: type, name: str, value: object) -> object:
+    """The value of a field: a bool where JAX's users have written 0 or 1 for it."""
+    return bool(value) if type(value) is int and _hints(cls).get(name) is bool else value
+
+
+def fits(value: object, hint: object, strict: bool = False) -> bool:
+    """Whether a value is of a type, as far as the type says anything about parameters. 0 and 1 are bools, and bools
+    integers, as Python and JAX have it, unless it is `strict`.
+
+    >>> fits((1, 2), tuple[int, ...]), fits((1, 2.0), tuple[int, ...]), fits(None, int | None)
+    (True, False, True)
+    """
+    if hint is None:
+        return value is None
+    origin = typing.get_origin(hint)
+    if hint is bool and type(value) is int:
+        return not strict and value in (0, 1)
+    if strict and type(value) is bool and hint in _NUMBERS:
+        return False
+    if origin is None:
+        return isinstance(value, _WIDER.get(hint, hint)) if isinstance(hint, type) else True
+    items = typing.get_args(hint)
+    if origin is Union or origin is types.UnionType:
+        return any(fits(value, item, strict) for item in items)
+    if origin is Literal:
+        return any(type(value) is type(item) and value == item for item in items)
+    if origin is tuple:
+        return isinstance(value, tuple) and _fits_tuple(value, items, strict)
+    if origin is frozenset:
+        return isinstance(value, frozenset) and all(fits(item, items[0], strict) for item in value)
+    return isinstance(value, origin) if isinstance(origin, type) else True
+
+
+def _fits_tuple(value: tuple[object, ...], items: tuple[object, ...], strict: bool) -> bool:
+    if len(items) == 2 and items[1] is Ellipsis:
+        return all(fits(item, items[0], strict) for item in value)
+    return len(value) == len(items) and all(fits(item, hint, strict) for item, hint in zip(value, items, strict=True))
+
+
+def _shown(hint: object) -> str:
+    if hint is None or hint is type(None):
+        return "None"
+    if typing.get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(map(_shown, typing.get_args(hint)))
+    if isinstance(hint, type) and typing.get_origin(hint) is None:
+        return hint.__name__
+    return str(hint).replace("typing.", "").replace("tinyjax.ir.program.", "")
