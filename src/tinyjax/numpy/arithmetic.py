@@ -20,7 +20,8 @@ from tinyjax.arrays.elementwise import (
     where,
 )
 from tinyjax.arrays.intake import refuse_out
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, FLOATS, INTEGERS
+from tinyjax.errors import DtypeError
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, FLOATS, INEXACT, INTEGERS
 from tinyjax.numpy.universal import universal
 from tinyjax.numpy.universal_methods import by
 from tinyjax.prepared import closed
@@ -274,6 +275,8 @@ def nan_to_num(
     dtype = found.aval.dtype
     if _is_whole(found):
         return found
+    if dtype not in INEXACT:
+        raise DtypeError(f"nan_to_num takes numbers, got {found.aval}")
     if dtype in COMPLEXES:
         parts = [nan_to_num(part, copy, nan, posinf, neginf) for part in (found.real, found.imag)]
         return apply(complex_, *parts)

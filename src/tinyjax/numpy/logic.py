@@ -37,8 +37,10 @@ from tinyjax.ir.dtypes import (
     KEYS,
     NARROW_FLOATS,
     UINT8,
+    HostArray,
     real_dtype,
 )
+from tinyjax.lax.binding import sequence
 from tinyjax.numpy.creation import asarray, full
 from tinyjax.numpy.finding import nonzero
 from tinyjax.numpy.signatures import Nested
@@ -207,12 +209,17 @@ def where(
     return choose(as_operand(condition), as_operand(x), as_operand(y))
 
 
-def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
-    """The choice of the first condition that holds, `default` where none does."""
-    if len(condlist) != len(choicelist) or not condlist:
-        raise ShapeError(f"select: as many choices as conditions, got {len(condlist)} and {len(choicelist)}")
-    out, *choices = promote(as_array(default), *map(as_array, choicelist))
-    for condition, choice in reversed(list(zip(condlist, choices, strict=True))):
+def select(
+    condlist: Sequence[ArrayLike] | Array | HostArray,
+    choicelist: Sequence[ArrayLike] | Array | HostArray,
+    default: ArrayLike = 0,
+) -> Array:
+    """The choice of the first condition that holds, `default` where none does. Arrays are lists of their rows."""
+    conditions, given = sequence("select: condlist", condlist), sequence("select: choicelist", choicelist)
+    if len(conditions) != len(given) or not conditions:
+        raise ShapeError(f"select: as many choices as conditions, got {len(conditions)} and {len(given)}")
+    out, *choices = promote(as_array(default), *map(as_array, given))
+    for condition, choice in reversed(list(zip(conditions, choices, strict=True))):
         out = choose(as_array(condition), choice, out)
     return out
 

@@ -10,7 +10,7 @@ import numpy as np
 from tinyjax.arrays import elementwise, repeating, shaping, taking
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
-from tinyjax.errors import ShapeError, UnsupportedError
+from tinyjax.errors import ShapeError, TinyjaxError, UnsupportedError
 from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.result_types import made_once
 from tinyjax.lax.explicit import computed
@@ -127,7 +127,12 @@ def flipud(m: ArrayLike) -> Array:
 def rot90(m: ArrayLike, k: SupportsIndex = 1, axes: tuple[SupportsIndex, SupportsIndex] = (0, 1)) -> Array:
     """Rotated k times by a right angle, from the first axis towards the second."""
     x = as_array(m)
-    first, second = (canonical_axis(axis, x.aval.ndim, "rot90") for axis in axes)
+    try:
+        first, second = (canonical_axis(axis, x.aval.ndim, "rot90") for axis in axes)
+    except (TypeError, ValueError) as error:
+        if isinstance(error, TinyjaxError):
+            raise
+        raise ShapeError(f"rot90: axes are two integers, got {axes!r}") from error
     if first == second:
         raise ShapeError(f"rot90 needs two axes, got {axes}")
     turns = integer(k, "rot90: k") % 4
@@ -244,7 +249,11 @@ def pad(
     `pad_width` is a number, a pair for all axes, or a pair for each. So are the other arguments.
     """
     x = as_array(array)
-    widths = np.broadcast_to(np.asarray(pad_width), (x.aval.ndim, 2))
+    try:
+        widths = np.broadcast_to(np.asarray(pad_width), (x.aval.ndim, 2))
+    except ValueError as error:
+        pairs_of = f"a number, a pair for all axes, or a pair for each of the {x.aval.ndim}"
+        raise ShapeError(f"pad: pad_width is {pairs_of}, got {pad_width!r}") from error
     if widths.dtype.kind not in "iu" or (widths < 0).any():
         raise ShapeError(f"pad: widths are integers and at least 0, got {pad_width}")
     pairs: list[tuple[int, int]] = [(before, after) for before, after in widths.tolist()]

@@ -14,9 +14,10 @@ from tinyjax.arrays.elementwise import astype, constant_like, is_nan, promote_in
 from tinyjax.arrays.intake import optional, refuse_out
 from tinyjax.arrays.reductions import Axis
 from tinyjax.errors import ShapeError
-from tinyjax.ir.dtypes import BFLOAT16, COMPLEXES, FLOAT16, FLOAT32, INEXACT, INT64, Scalar, real_dtype
+from tinyjax.ir.dtypes import BFLOAT16, COMPLEXES, FLOAT16, FLOAT32, INEXACT, INT64, DType, Scalar, real_dtype
 from tinyjax.numpy.elementwise import sqrt
 from tinyjax.prepared.functions import prepared
+from tinyjax.primitives.reductions import highest, lowest
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -107,7 +108,7 @@ def nanmax(
     Array(1., dtype=float64)
     """
     refuse_out("nanmax", out)
-    return _extreme(reductions.max, a, -math.inf, axis, keepdims, optional(initial), optional(where))
+    return _extreme(reductions.max, a, lowest, axis, keepdims, optional(initial), optional(where))
 
 
 @prepared
@@ -126,13 +127,13 @@ def nanmin(
     Array(1., dtype=float64)
     """
     refuse_out("nanmin", out)
-    return _extreme(reductions.min, a, math.inf, axis, keepdims, optional(initial), optional(where))
+    return _extreme(reductions.min, a, highest, axis, keepdims, optional(initial), optional(where))
 
 
 def _extreme(
     function: Callable[..., Array],
     a: ArrayLike,
-    least: float,
+    least: Callable[[DType], Scalar],
     axis: Axis,
     keepdims: bool,
     initial: Array | None,
@@ -141,7 +142,7 @@ def _extreme(
     x = as_array(a)
     if x.dtype not in INEXACT:
         return function(x, axis, None, keepdims, initial, mask)
-    found = function(_without(x, least), axis, None, keepdims, initial, mask)
+    found = function(_without(x, least(x.dtype)), axis, None, keepdims, initial, mask)
     if initial is not None:
         return found
     return where(reductions.all(is_nan(x), axis, keepdims=keepdims), constant_like(found, math.nan), found)
@@ -156,7 +157,7 @@ def nanargmax(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None,
     Array(1, dtype=int64)
     """
     refuse_out("nanargmax", out)
-    return _position(along_axis.argmax, a, -math.inf, axis, keepdims)
+    return _position(along_axis.argmax, a, lowest, axis, keepdims)
 
 
 @prepared
@@ -168,14 +169,18 @@ def nanargmin(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None,
     Array(2, dtype=int64)
     """
     refuse_out("nanargmin", out)
-    return _position(along_axis.argmin, a, math.inf, axis, keepdims)
+    return _position(along_axis.argmin, a, highest, axis, keepdims)
 
 
 def _position(
-    function: Callable[..., Array], a: ArrayLike, least: float, axis: SupportsIndex | None, keepdims: bool | None
+    function: Callable[..., Array],
+    a: ArrayLike,
+    least: Callable[[DType], Scalar],
+    axis: SupportsIndex | None,
+    keepdims: bool | None,
 ) -> Array:
     x = as_array(a)
-    found = function(_without(x, least), axis, None, keepdims)
+    found = function(_without(x, least(x.dtype)), axis, None, keepdims)
     if x.dtype not in INEXACT:
         return found
     return where(reductions.all(is_nan(x), axis, keepdims=bool(keepdims)), constant_like(found, -1), found)

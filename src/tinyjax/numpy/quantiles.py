@@ -276,7 +276,7 @@ def _ordinary(ordered: Array, q: Array, rule: Rule, skip: bool) -> Array:
     between = where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))
     out = where((part == 0) | (low == high), low, between)
     bad = count == 0 if skip else reductions.any(nans, -1, keepdims=True)
-    return where(bad, constant_like(out, math.nan), out)
+    return where(bad | is_nan(q), constant_like(out, math.nan), out)
 
 
 def _weighted(rows: Array, weights: Array, q: Array, skip: bool) -> Array:
@@ -293,4 +293,4 @@ def _weighted(rows: Array, weights: Array, q: Array, skip: bool) -> Array:
     place = minimum(place, as_array(rows.shape[-1] - 1))
     out = take_along_axis(ordered, place, -1)
     bad = reductions.all(nans, -1, keepdims=True) if skip else reductions.any(nans, -1, keepdims=True)
-    return where(bad, constant_like(out, math.nan), out)
+    return where(bad | is_nan(q), constant_like(out, math.nan), out)

@@ -39,7 +39,7 @@ def _impl(impl: ImplLike, dtype: ImplLike) -> KeyImpl:
 
 
 def _seeded(name: str, seed: ArrayLike, impl: KeyImpl) -> Array:
-    array = as_array(seed)
+    array = as_array(int(seed) if isinstance(seed, bool) else seed)
     if array.aval.dtype in KEYS:
         raise InputError(f"{name} accepts a scalar seed, but was given a PRNG key. To make keys of keys, split them.")
     if array.aval.shape:

@@ -20,6 +20,7 @@ from tinyjax.scipy.inner_products import real_inner
 from tinyjax.scipy.optimize.line_search import Step, ValueAndGradient, line_search
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.functions import check_callable
 
 _LIMITED: Final = "l-bfgs-experimental-do-not-rely-on-this"
 
@@ -69,6 +70,7 @@ def minimize(
     ... ).x.round(6)
     Array([1., 2.], dtype=float64)
     """
+    check_callable("minimize", fun)
     if not isinstance(args, tuple):
         raise InputError(f"minimize: the args argument must be a tuple, got {args!r}. Did you mean ({args!r},)?")
     (start,) = promote_inexact(as_array(x0))
@@ -77,12 +79,19 @@ def minimize(
             f"minimize: x0 must be a vector, got shape {start.shape}; see tinyjax.flatten_util.ravel_pytree"
         )
     solvers: Mapping[str, Callable[..., OptimizeResults]] = {"bfgs": _bfgs, _LIMITED: _limited}
-    solver = solvers.get(method.lower())
+    called: object = method
+    solver = solvers.get(called.lower()) if isinstance(called, str) else None
     if solver is None:
         raise ChoiceError(f"minimize: method is 'BFGS' or {_LIMITED!r}, got {method!r}")
-    given = dict(options or {})
+    settings: object = options
+    if not isinstance(settings, Mapping | None):
+        raise InputError(f"minimize: options are a dictionary, got {settings!r}")
+    given = dict(settings or {})
     if tol is not None:
         given.setdefault("gtol", tol)
+    for name, value in given.items():
+        if name != "norm" and value is not None and as_array(value).ndim:
+            raise ShapeError(f"minimize: {name} is a number, got {value!r}")
     unknown = given.keys() - _OPTIONS[method.lower()]
     if unknown:
         raise ChoiceError(f"minimize: {method} has no option {', '.join(map(repr, sorted(unknown)))}")
