@@ -10,6 +10,7 @@ from attrs import frozen
 
 from tinyjax import backend
 from tinyjax.backend.process import PROCESS
+from tinyjax.backend.trees import flattener
 from tinyjax.caching import PlainCache, register
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray, Scalar
@@ -47,8 +48,10 @@ def straight(launch: AnyLaunch, assemble: Assemble | None, kind: type[StoredArra
     if type(launch) is not Launch or executable.direct is None:
         return None
     mixed = _any_number(launch, assemble, kind, True) if executable.copied else None
-    if assemble is None and executable.alone and not launch.captured:
-        return Straight(_one(executable.direct, launch.out_avals[0], launch.name, kind), mixed)
+    if executable.alone and not launch.captured:
+        if assemble is None:
+            return Straight(_one(executable.direct, launch.out_avals[0], launch.name, kind), mixed)
+        return Straight(_tree(executable.direct, launch.out_avals, launch.name, assemble, kind), mixed)
     return Straight(_any_number(launch, assemble, kind, False), mixed)
 
 
@@ -70,6 +73,38 @@ def _one(direct: Direct, aval: ShapedArray, name: str, kind: type[StoredArray]) 
         return out
 
     return one
+
+
+def _tree(direct: Direct, avals: Sequence[ShapedArray], name: str, assemble: Assemble, kind: type[StoredArray]) -> Call:
+    """The same for what returns arrays in a tree."""
+    execute, handlers, fail = direct.execute, direct.handlers, direct.fail
+    finish = _without_structure(assemble, len(avals))
+
+    def several(given: list[backend.Argument]) -> Any:
+        if PROCESS.forked:
+            PROCESS.check(f"To run {name!r}")
+        try:
+            results = execute(given).consume_with_handlers(handlers)
+        except (RuntimeError, ValueError) as error:
+            fail(error, given, name)
+        outs: list[StoredArray] = []
+        for buffer, aval in zip(results, avals, strict=False):  # there are as many
+            out = new(kind)
+            out.buffer = buffer
+            out.aval = aval
+            out.host = None
+            outs.append(out)
+        return outs if finish is None else finish(outs)
+
+    return several
+
+
+def _without_structure(assemble: Assemble, n: int) -> Assemble | None:
+    """The same as `assemble` for n leaves, but `tuple` for a tuple of them, and None for a list."""
+    structure, items, flatten = getattr(assemble, "__self__", None), [0] * n, flattener()
+    if structure == flatten(items, None)[1]:
+        return None
+    return tuple if structure == flatten(tuple(items), None)[1] else assemble
 
 
 def of_host(known: Straight, launch: AnyLaunch, assemble: Assemble | None, kind: type[StoredArray]) -> OfHost | None:
