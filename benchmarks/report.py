@@ -68,7 +68,8 @@ class Report:
             groups.setdefault((found.group, found.unit), []).append(found)
         tables: list[str] = []
         for (group, unit), measures in groups.items():
-            lines = [f"| {group}, {unit} | tinyjax | jax | ratio | quartiles |", "| --- | ---: | ---: | ---: | --- |"]
+            head = group if unit in group else f"{group}, {unit}"
+            lines = [f"| {head} | tinyjax | jax | ratio | quartiles |", "| --- | ---: | ---: | ---: | --- |"]
             lines += [f"| {' | '.join(_row(found))} |" for found in measures]
             tables.append("\n".join(lines) + "\n")
         return "\n".join(tables)
