@@ -12,15 +12,13 @@ from typing import ClassVar, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.contexts.staging import stage
+from tinyjax.control.compiled_only import CompiledOnly
 from tinyjax.control.one_by_one import one_by_one
 from tinyjax.errors import LoweringError, TypingError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.type_lists import listed
-from tinyjax.ir.value import ConcreteValue
 
 V = TypeVar("V")
 
@@ -38,7 +36,7 @@ class ForeignModule:
 
 @final
 @frozen
-class CallExported(Primitive):
+class CallExported(CompiledOnly):
     """Calls a function that is given as StableHLO, in a module for each of the platforms that it was exported for.
 
     It is compiled as a part of the program around it. `vmap` calls it for one element after the other.
@@ -70,27 +68,13 @@ class CallExported(Primitive):
             )
         return self.result_avals
 
+    @property
     @override
-    def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
-        if not evaluator.compiles:
-            raise UnsupportedError(
-                f"the exported function {self.function_name!r} can be called by compiled programs only; run this under "
-                "`jit`"
-            )
-        program = stage([arg.aval for arg in args], lambda ctx, ins: ctx.bind(self, *ins))
-        return evaluator.execute(program, args, self.function_name)
+    def called(self) -> str:
+        return self.function_name
 
     @override
-    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        raise self._not_differentiable()
-
-    @override
-    def transpose(
-        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
-    ) -> Sequence[V | Zero | None]:
-        raise self._not_differentiable()
-
-    def _not_differentiable(self) -> UnsupportedError:
+    def not_differentiable(self) -> UnsupportedError:
         return UnsupportedError(
             f"the exported function {self.function_name!r} is StableHLO, which isn't differentiated. Export it with "
             "its derivative, by `serialize(vjp_order=1)` (2 for second derivatives), and call it by the record's "

@@ -9,16 +9,14 @@ from typing import Literal as OneOf
 from attrs import evolve, frozen
 from typing_extensions import override
 
-from tinyjax.contexts.staging import stage
+from tinyjax.control.compiled_only import CompiledOnly
 from tinyjax.control.composite_call import Dictionary
 from tinyjax.control.one_by_one import leading, one_by_one
-from tinyjax.errors import CallbackError, UnsupportedError
+from tinyjax.errors import CallbackError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import NO_EFFECTS, Effect, Effects
-from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.ir.roles import Evaluator
-from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.primitive import BatchAxis
 from tinyjax.primitives.structure import move_axis
 from tinyjax.transforms.batch import add_axis
 
@@ -49,7 +47,7 @@ _NONE: Final = Dictionary(())
 
 @final
 @frozen
-class FfiCall(Primitive):
+class FfiCall(CompiledOnly):
     """Calls a function that is registered with XLA. The parameters are those of JAX's primitive.
 
     Layouts have XLA's order of axes, not that of `ffi_call`; an alias is an operand and the result that may be in its
@@ -77,26 +75,13 @@ class FfiCall(Primitive):
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         return self.result_avals
 
+    @property
     @override
-    def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
-        if not evaluator.compiles:
-            raise UnsupportedError(
-                f"the function {self.target_name!r} can be called by compiled programs only; run this under `jit`"
-            )
-        program = stage([arg.aval for arg in args], lambda ctx, ins: ctx.bind(self, *ins))
-        return evaluator.execute(program, args, self.target_name)
+    def called(self) -> str:
+        return self.target_name
 
     @override
-    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        raise self._not_differentiable()
-
-    @override
-    def transpose(
-        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
-    ) -> Sequence[V | Zero | None]:
-        raise self._not_differentiable()
-
-    def _not_differentiable(self) -> CallbackError:
+    def not_differentiable(self) -> CallbackError:
         return CallbackError(
             f"The FFI call to `{self.target_name}` cannot be differentiated. Call it within a function that has a "
             "derivative of its own: `tinyjax.custom_jvp` or `tinyjax.custom_vjp`."
