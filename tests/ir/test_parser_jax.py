@@ -17,7 +17,8 @@ import tinyjax as tj
 from tests.api.families import FUNCTIONS, TRANSFORMATIONS, Theirs
 from tests.control.loops import SCANS, WHILES
 from tests.ir.parsing import refusal
-from tinyjax import ir
+from tinyjax import checkpoint_policies, ir
+from tinyjax.control.checkpoint import Checkpoint, Policy
 from tinyjax.errors import MissingRuleError
 from tinyjax.interop.jax import from_jax
 from tinyjax.testing import check_laws
@@ -283,6 +284,43 @@ _THUNK = (
     f"custom_jvp_call[call_jaxpr={_IDENTITY} jvp_jaxpr_thunk=<function _memoize.<locals>.memoized at 0x7f1c0c3c> "
     "num_consts=0 symbolic_zeros=False name=f] a"
 )
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        (jax.checkpoint_policies.nothing_saveable, checkpoint_policies.nothing_saveable),
+        (jax.checkpoint_policies.everything_saveable, checkpoint_policies.everything_saveable),
+        (jax.checkpoint_policies.dots_saveable, checkpoint_policies.dots_saveable),
+        (
+            jax.checkpoint_policies.dots_with_no_batch_dims_saveable,
+            checkpoint_policies.dots_with_no_batch_dims_saveable,
+        ),
+        (
+            jax.checkpoint_policies.save_only_these_names("a", "b"),
+            checkpoint_policies.save_only_these_names("a", "b"),
+        ),
+        (
+            jax.checkpoint_policies.save_any_names_but_these("a"),
+            checkpoint_policies.save_any_names_but_these("a"),
+        ),
+    ],
+)
+def test_policies_of_checkpoint_that_say_what_they_are(policy: Callable[..., bool], expected: Policy) -> None:
+    printed = str(jax.make_jaxpr(jax.checkpoint(jnp.sin, policy=policy))(1.0))
+    (eqn,) = ir.parse(printed).eqns
+    assert isinstance(eqn.primitive, Checkpoint)
+    assert eqn.primitive.policy == expected
+
+
+def test_a_policy_of_checkpoint_that_does_not_is_named() -> None:
+    policies = jax.checkpoint_policies
+    policy = policies.save_from_both_policies(policies.dots_saveable, policies.save_only_these_names("a"))
+    printed = str(jax.make_jaxpr(jax.checkpoint(jnp.sin, policy=policy))(1.0))
+    with pytest.raises(ir.ParseError, match="is no policy of checkpoint that can be read"):
+        ir.parse(printed)
+
+
 _REMAT = f"remat[differentiated=False jaxpr={_IDENTITY} policy=None prevent_cse=True] a"
 
 

@@ -7,13 +7,22 @@ passes them as `jvp_jaxpr`, or as `fwd_jaxpr` and `bwd_jaxpr`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tinyjax.control.branches import with_types
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import HostFunction
-from tinyjax.control.checkpoint import Checkpoint, DotsSaveable
+from tinyjax.control.checkpoint import (
+    Checkpoint,
+    DotsSaveable,
+    EverythingSaveable,
+    NothingSaveable,
+    Policy,
+    SaveNames,
+    SaveNamesExcept,
+)
 from tinyjax.control.composite_call import CompositeCall, Dictionary, entries
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.exported import CallExported
@@ -73,11 +82,21 @@ for _name in ("jit", "pjit", "core_call", "closed_call", "core_closed_call"):
     STANDARD.read_by(_name)(_calling(_name))
 
 
+#: How Python prints a function of a module.
+_FUNCTION: Final = re.compile(r"<function (\w+) at 0x\w+>")
+#: The policies that are functions in JAX, which have nothing to print but their names.
+_POLICIES: Final[Mapping[str, Policy]] = {
+    "nothing_saveable": NothingSaveable(), "everything_saveable": EverythingSaveable(),
+}  # fmt: skip
+
+
 @STANDARD.read_by("checkpoint", "remat", "remat2")
 def _checkpoint(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     kept = _renamed(params, {"name": "function_name"}, frozenset())
     kept["function_name"] = _label(kept.get("function_name"), "checkpoint")
     policy = kept.get("policy")
+    if isinstance(policy, Unreadable) and (function := _FUNCTION.fullmatch(policy.text)) is not None:
+        policy = kept["policy"] = _POLICIES.get(function[1], policy)
     if isinstance(policy, Record | Unreadable | str):
         raise UnsupportedError(f"{policy} is no policy of checkpoint that can be read")
     return primitive_of(Checkpoint, kept)
@@ -90,6 +109,18 @@ def _dots_saveable(fields: Params) -> object:
     if "only_if_no_batch_dims" in kept:
         kept["batch"] = kept.pop("only_if_no_batch_dims") is False
     return build(DotsSaveable, kept)
+
+
+@STANDARD.read_record_by("SaveOnlyTheseNames")
+def _save_only_these_names(fields: Params) -> object:
+    """`SaveOnlyTheseNames(saveable_names=frozenset({'a'}))` is `SaveNames(names=…)`."""
+    return build(SaveNames, _renamed(fields, {"saveable_names": "names"}, frozenset()))
+
+
+@STANDARD.read_record_by("SaveAnyNamesButThese")
+def _save_any_names_but_these(fields: Params) -> object:
+    """`SaveAnyNamesButThese(names=frozenset({'a'}))` is `SaveNamesExcept(names=…)`."""
+    return build(SaveNamesExcept, dict(fields))
 
 
 _JVP: Final = frozenset({"jvp", "jvp_fun", "jvp_jaxpr_fun", "jvp_jaxpr_thunk", "num_consts", "symbolic_zeros"})
