@@ -56,7 +56,8 @@ class FewCollections:
         return self._objects, max(setting[1], RARELY), setting[2]
 
     def __del__(self) -> None:  # an interrupt, at the very moment of entering or leaving
-        self.__exit__()
+        if getattr(self, "_before", None) is not None:  # it isn't there if the interrupt came first of all
+            self.__exit__()
 
 
 def settle() -> None:

@@ -18,6 +18,7 @@ import pytest
 import tinyjax as tj
 from tinyjax import lax
 from tinyjax import numpy as tnp
+from tinyjax.collecting import FewCollections
 from tinyjax.tracing.concrete import ROOT, innermost
 
 OURS = os.path.dirname(tj.__file__) + os.sep
@@ -56,6 +57,8 @@ class Interrupting:
 
     def __call__(self, frame: FrameType, event: str, _: object) -> Interrupting | None:
         if not frame.f_code.co_filename.startswith(OURS):
+            return None
+        if frame.f_code.co_name == "__del__":  # Python reports what is raised there, and goes on
             return None
         if event in ("line", "call"):
             self.count += 1
@@ -225,3 +228,9 @@ def test_an_interrupt_while_another_thread_traces_for_this_one() -> None:
     assert threading.active_count() <= before
     f = fresh()
     assert use(f, tj.jit(f)) == use(f, tj.jit(f))
+
+
+def test_a_block_that_was_never_made_ends_well() -> None:
+    """An interrupt before the first line of `__init__` leaves nothing to put back, and `__del__` says nothing."""
+    block = FewCollections.__new__(FewCollections)
+    block.__del__()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from tinyjax import hlo, ir
 from tinyjax.errors import ParameterError, VerificationError
 from tinyjax.extend import bind
 from tinyjax.ir import Eqn, Jaxpr, Primitive, ShapedArray, Var
+from tinyjax.ir.declared import fits
 from tinyjax.primitives.arithmetic import IntegerPow
 from tinyjax.primitives.conversion import ConvertElementType, ReducePrecision
 from tinyjax.primitives.convolution import ConvDimensionNumbers
@@ -22,6 +23,16 @@ from tinyjax.primitives.sorting import Sort
 
 WRONG: Any = None
 X = ShapedArray((3,), np.dtype("float64"))
+
+
+class Sized(Protocol):
+    size: int
+
+
+@pytest.mark.parametrize("hint", [Sized, Sized | None, tuple[Sized, ...], Iterable[int]])
+def test_protocols_are_for_type_checkers(hint: object) -> None:
+    """Python can't ask whether something is an instance of one."""
+    assert fits((X,), hint)
 
 
 def program(primitive: Primitive, *types: ShapedArray) -> Jaxpr:

@@ -110,7 +110,7 @@ def fits(value: object, hint: object, strict: bool = False) -> bool:
     if strict and type(value) is bool and hint in _NUMBERS:
         return False
     if origin is None:
-        return isinstance(value, _WIDER.get(hint, hint)) if isinstance(hint, type) else True
+        return _is_a(value, _WIDER.get(hint, hint)) if isinstance(hint, type) else True
     items = typing.get_args(hint)
     if origin is Union or origin is types.UnionType:
         return any(fits(value, item, strict) for item in items)
@@ -120,7 +120,14 @@ def fits(value: object, hint: object, strict: bool = False) -> bool:
         return isinstance(value, tuple) and _fits_tuple(value, items, strict)
     if origin is frozenset:
         return isinstance(value, frozenset) and all(fits(item, items[0], strict) for item in value)
-    return isinstance(value, origin) if isinstance(origin, type) else True
+    return _is_a(value, origin) if isinstance(origin, type) else True
+
+
+def _is_a(value: object, cls: type | tuple[type, ...]) -> bool:
+    try:
+        return isinstance(value, cls)
+    except TypeError:  # a protocol, whose members only type checkers look at
+        return True
 
 
 def _fits_tuple(value: tuple[object, ...], items: tuple[object, ...], strict: bool) -> bool:
