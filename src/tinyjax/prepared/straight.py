@@ -76,7 +76,7 @@ def _one(direct: Direct, aval: ShapedArray, name: str, kind: type[StoredArray]) 
 
 
 def _tree(direct: Direct, avals: Sequence[ShapedArray], name: str, assemble: Assemble, kind: type[StoredArray]) -> Call:
-    """The same for what returns arrays in a tree."""
+    """The same for what returns arrays in a tree; written out, as a function more would cost a hundredth of a call."""
     execute, handlers, fail = direct.execute, direct.handlers, direct.fail
     finish = _without_structure(assemble, len(avals))
 
@@ -123,7 +123,7 @@ def of_host(known: Straight, launch: AnyLaunch, assemble: Assemble | None, kind:
             results = dispatch(array.copy())  # as a program that still runs may read it
         except (RuntimeError, ValueError) as error:
             fail(error, [array], name)
-        out = new(kind)  # written out, as above: a function more would cost a hundredth of a call
+        out = new(kind)  # written out, as above
         out.buffer = results[0]
         out.aval = aval
         out.host = None
