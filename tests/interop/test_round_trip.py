@@ -89,7 +89,8 @@ def test_every_elementwise_primitive() -> None:
 
 
 def test_every_other_primitive() -> None:
-    check(side_by_side([(case.primitive, case.avals) for case in array_catalog.CASES]))
+    cases = [(case.primitive, case.avals) for case in array_catalog.CASES]
+    check(side_by_side([found for found in cases if not found[0].params.get("nan_mode")]))  # JAX has one maximum
 
 
 OURS: dict[str, Ours] = {

@@ -24,6 +24,7 @@ from tinyjax.primitives.reduce_window import ReduceWindowMax, ReduceWindowMin, R
 from tinyjax.primitives.reductions import (
     ArgMax,
     ArgMin,
+    NanMode,
     ReduceAnd,
     ReduceMax,
     ReduceMin,
@@ -145,6 +146,7 @@ def _reductions() -> list[Case]:
         case("int", ReduceMax((0,)), "int8[5,2]", lambda x: lax.reduce_max(x, (0,))),
         case("bool", ReduceMax((0,)), "bool[3,2]", lambda x: lax.reduce_max(x, (0,))),
         case("complex", ReduceMax((0,)), "complex64[4,2]", lambda x: lax.reduce_max(x, (0,))),
+        case("either", ReduceMax((1,), NanMode.EITHER), "float32[2,5]", lambda x: lax.reduce_max(x, (1,))),
         case("axis", ReduceMin((0,)), "float64[5,2]", lambda x: lax.reduce_min(x, (0,))),
         case("uint", ReduceMin((0, 1)), "uint8[3,2]", lambda x: lax.reduce_min(x, (0, 1))),
         case("bf16", ReduceMin((0,)), "bfloat16[5]", lambda x: lax.reduce_min(x, (0,))),

@@ -38,6 +38,7 @@ from tinyjax.primitives.generators import RngBitGenerator
 from tinyjax.primitives.incomplete import RandomGammaGrad, RandomGammaGradA
 from tinyjax.primitives.keys import RandomClone, RandomSeed, RandomUnwrap, RandomWrap
 from tinyjax.primitives.platforms import PlatformIndex
+from tinyjax.primitives.reductions import ReduceMax
 from tinyjax.primitives.rounding import Round
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.selection import Clamp, SelectN
@@ -290,6 +291,12 @@ TO_JAX[SelectAndScatterAdd] = _choosing
 
 
 # All others but collectives are JAX's of the same name, with the same parameters.
+
+
+@TO_JAX.register(ReduceMax)
+def _reduce_max(primitive: ReduceMax, ctx: JaxContext, args: Args) -> Args:
+    """Of which JAX has one kind."""
+    return apply(p.reduce_max_p, *args, axes=primitive.axes, **dict.fromkeys(_BESIDES.get(primitive.name, ())))
 
 
 def _alike(primitive: JaxPrimitive, more: Mapping[str, object]) -> Callable[[Primitive, JaxContext, Args], Args]:

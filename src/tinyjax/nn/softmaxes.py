@@ -9,6 +9,7 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.reductions import Axis
+from tinyjax.arrays.shifts import shift
 from tinyjax.errors import ChoiceError
 from tinyjax.prepared.functions import prepared
 from tinyjax.scipy.special import entropies
@@ -23,7 +24,7 @@ def _moved(x: ArrayLike, axis: Axis, where: ArrayLike | None) -> Array:
     (found,) = promote_inexact(as_array(x))
     if where is not None:
         found = tnp.where(where, found, -math.inf)
-    return found - tnp.max(lax.stop_gradient(found), axis, keepdims=True, initial=-math.inf)
+    return found - shift(lax.stop_gradient(found), axis)
 
 
 @prepared

@@ -5,6 +5,7 @@ The sum is in `structure`. The classes come first, then the vocabulary.
 
 from __future__ import annotations
 
+import enum
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
@@ -192,10 +193,20 @@ class Choice(Reduction):
 
 
 @final
+class NanMode(enum.Enum):
+    """What a maximum is of which nobody asks whether there is a nan: nan, or that of the numbers. So it is where it's
+    subtracted from all of them before exponentials are added up, as a nan stays one there."""
+
+    EITHER = "either"
+
+
+@final
 @frozen
 class ReduceMax(Choice):
-    """The maximum over `axes`: nan if there is one, -inf or the lowest number of no elements."""
+    """The maximum over `axes`: nan if there is one, unless `nan_mode` says that either would do; -inf or the lowest
+    number of no elements."""
 
+    nan_mode: NanMode | None = None
     name: ClassVar[str] = "reduce_max"
     choose: ClassVar[np.ufunc] = np.maximum
 

@@ -11,7 +11,7 @@ from operator import methodcaller
 from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.caching import bounded
@@ -247,7 +247,7 @@ class Reduction(Primitive):
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         at = axes[0] or 0
         moved = tuple(i + (i >= at) for i in self.axes)
-        return ctx.bind(type(self)(moved), *args), [at - sum(i < at for i in moved)]
+        return ctx.bind(evolve(self, axes=moved), *args), [at - sum(i < at for i in moved)]
 
 
 @final

@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
+from tinyjax.arrays.shifts import shift
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.shapes import Shape, as_shape
@@ -147,7 +148,7 @@ def dirichlet(
 @prepared_with_loops
 def _dirichlet(key: Array, weights: Array, shape: Shape, dtype: DType) -> Array:
     logs = _gamma(key, weights, shape, dtype, True)
-    values = lax.exp(logs - tnp.max(lax.stop_gradient(logs), axis=-1, keepdims=True))
+    values = lax.exp(logs - shift(lax.stop_gradient(logs), -1))
     return values / tnp.sum(values, axis=-1, keepdims=True)
 
 

@@ -90,6 +90,7 @@ STANDARD.add(convolution.ConvDimensionNumbers, spectral.EighImplementation, spec
 STANDARD.add(
     accuracy.AccuracyMode,
     accuracy.Tolerance,
+    reductions.NanMode,
     spectral.SvdAlgorithm,
     dot_algorithms.DotAlgorithm,
     dot_algorithms.DotAlgorithmPreset,

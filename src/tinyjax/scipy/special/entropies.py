@@ -11,6 +11,7 @@ from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.elementwise import apply, promote_inexact
 from tinyjax.arrays.reductions import Axis
 from tinyjax.arrays.shaping import canonical_axes
+from tinyjax.arrays.shifts import shift
 from tinyjax.ir.dtypes import COMPLEXES
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import exponential
@@ -230,7 +231,7 @@ def logsumexp(
     if factors is not None:  # what doesn't count may be infinite
         x = tnp.where(factors == 0, lax.full_like(x, -math.inf), x)
     size = lax.real(x) if x.aval.dtype in COMPLEXES else x
-    largest = tnp.max(lax.stop_gradient(size), axis, keepdims=True, initial=-math.inf)
+    largest = shift(lax.stop_gradient(size), axis)
     largest = tnp.where(tnp.isfinite(largest), largest, lax.full_like(largest, 0))
     terms = lax.exp(x - largest)
     total = tnp.sum(terms if factors is None else terms * factors, axis, keepdims=True)
@@ -254,7 +255,7 @@ def softmax(x: ArrayLike, axis: Axis = None) -> Array:
     Array([0.5, 0.5], dtype=float64)
     """
     (found,) = promote_inexact(as_array(x))
-    terms = lax.exp(found - tnp.max(lax.stop_gradient(found), axis, keepdims=True, initial=-math.inf))
+    terms = lax.exp(found - shift(lax.stop_gradient(found), axis))
     return terms / tnp.sum(terms, axis, keepdims=True)
 
 
@@ -267,5 +268,5 @@ def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
     Array([-1000.,     0.], dtype=float64)
     """
     (found,) = promote_inexact(as_array(x))
-    moved = found - tnp.max(lax.stop_gradient(found), axis, keepdims=True, initial=-math.inf)
+    moved = found - shift(lax.stop_gradient(found), axis)
     return moved - lax.log(tnp.sum(lax.exp(moved), axis, keepdims=True))
