@@ -64,6 +64,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.ad_checkpoint": "tinyjax.ad_checkpoint",
     "jax.test_util": "tinyjax.test_util",
     "jax.experimental.checkify": "tinyjax.experimental.checkify",
+    "jax.experimental.hijax": "tinyjax.experimental.hijax",
     "jax.experimental.sparse": "tinyjax.experimental.sparse",
     "jax.interpreters.ad": "tinyjax.interpreters.ad",
     "jax.interpreters.batching": "tinyjax.interpreters.batching",

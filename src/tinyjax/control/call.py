@@ -131,3 +131,12 @@ class Call(Calling):
     """Applies `jaxpr` to the operands: what `jit` stages."""
 
     name: ClassVar[str] = "call"
+
+
+def for_later(primitive: Primitive, unknown: tuple[bool, ...], results: int) -> Split:
+    """All of a primitive left for when the unknown operands are known: what it is made of may lack its rules."""
+    places = sorted(range(len(unknown)), key=unknown.__getitem__)
+    given = tuple(i for i in places if not unknown[i])
+    order = tuple(places.index(i) for i in range(len(unknown)))
+    nothing = Call("nothing", Jaxpr((), (), ()))
+    return Split(nothing, primitive, (True,) * results, given, order, known_inputs=())

@@ -17,9 +17,8 @@ from typing_extensions import override
 
 from tinyjax.backend import jax_equations
 from tinyjax.caching import bounded
-from tinyjax.contexts.staging import stage
 from tinyjax.control.branches import with_types
-from tinyjax.control.call import Call
+from tinyjax.control.call import for_later
 from tinyjax.control.composite import Composite
 from tinyjax.control.one_by_one import one_by_one
 from tinyjax.errors import UnsupportedError
@@ -154,11 +153,7 @@ class Adopted(Composite):
         """If JAX says what its transpose is, all of it is for later: its implementation may have no transpose."""
         if not self.equation.is_transposed:
             return None
-        places = sorted(range(len(unknown)), key=unknown.__getitem__)
-        given = tuple(i for i in places if not unknown[i])
-        order = tuple(places.index(i) for i in range(len(unknown)))
-        nothing = Call("nothing", stage((), lambda ctx, ins: []))
-        return Split(nothing, self, (True,) * len(self.jaxpr.outvars), given, order, known_inputs=())
+        return for_later(self, unknown, len(self.jaxpr.outvars))
 
     @override
     def batch(
