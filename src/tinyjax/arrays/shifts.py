@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _either: Final = partial(ReduceMax, nan_mode=NanMode.EITHER)
 
 
-def shift(x: Array, axis: Axis) -> Array:
-    """The maximum over axes, which are kept with size 1; -inf of no elements. Where there is a nan, it may be
-    that of the numbers, which takes XLA less time: the sum of exponentials is nan either way."""
-    return reduced("max", x, axis, True, as_array(-math.inf), None, _either, arithmetic.max_, lowest)
+def shift(x: Array, axis: Axis, keepdims: bool = True) -> Array:
+    """The maximum over axes, which are kept with size 1 if `keepdims`; -inf of no elements. Where there is a nan, it
+    may be that of the numbers, which takes XLA less time: the sum of exponentials is nan either way."""
+    return reduced("max", x, axis, keepdims, as_array(-math.inf), None, _either, arithmetic.max_, lowest)

@@ -231,19 +231,15 @@ def logsumexp(
     if factors is not None:  # what doesn't count may be infinite
         x = tnp.where(factors == 0, lax.full_like(x, -math.inf), x)
     size = lax.real(x) if x.aval.dtype in COMPLEXES else x
-    largest = shift(lax.stop_gradient(size), axis)
+    axes = canonical_axes(axis, x.aval.ndim, "logsumexp")
+    largest = shift(lax.stop_gradient(size), axis, keepdims=False)
     largest = tnp.where(tnp.isfinite(largest), largest, lax.full_like(largest, 0))
-    terms = lax.exp(x - largest)
-    total = tnp.sum(terms if factors is None else terms * factors, axis, keepdims=True)
-    found = lax.log(lax.abs(total) if return_sign else total) + largest
-    dropped = () if keepdims else _axes(axis, x.aval.ndim)
-    if return_sign:
-        return tnp.squeeze(found, dropped), tnp.squeeze(lax.sign(total), dropped)
-    return tnp.squeeze(found, dropped)
-
-
-def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
-    return canonical_axes(axis, ndim, "logsumexp")
+    terms = lax.exp(x - tnp.expand_dims(largest, axes))
+    total = tnp.sum(terms if factors is None else terms * factors, axis)
+    found, sign = lax.log(lax.abs(total) if return_sign else total) + largest, lax.sign(total) if return_sign else total
+    if keepdims:
+        found, sign = tnp.expand_dims(found, axes), tnp.expand_dims(sign, axes)
+    return (found, sign) if return_sign else found
 
 
 @prepared
