@@ -99,6 +99,7 @@ OTHERS: dict[str, tuple[Case, tuple[HostArray, ...]]] = {
     "pinv of less rank": (lambda la, x: la.pinv(x, rtol=0.3), (np.stack([A, np.ones((3, 3))]),)),
     "singular": (lambda la, x: (la.det(x), la.slogdet(x), la.cond(x, 1)), (np.ones((3, 3)),)),
     "not finite": (lambda la, x: (la.slogdet(x), la.solve(x, x), la.svdvals(x)), (np.where(A > 0, np.nan, A),)),
+    "nan before zero": (lambda la, x: (la.slogdet(x), la.slogdet(x[:1, :1])), (np.array([[np.nan, 2.0], [2.0, 4.0]]),)),
     "infinite": (lambda la, x: (la.det(x), la.det(x[:, 1:, 1:]), la.cond(x, -2), la.cond(x)), (INFINITE,)),
     "infinite by eigenvalues": (lambda la, x: la.pinv(x, hermitian=True), (np.diag([1.0, np.inf, 2.0]),)),
     "power 0": (lambda la, x: la.matrix_power(x, 0), (B,)),

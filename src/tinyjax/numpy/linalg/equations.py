@@ -153,12 +153,13 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     known = sizes > 0
     if values.aval.dtype in COMPLEXES:
         signs = values / astype(where(known, sizes, full_like(sizes, 1)), values.aval.dtype)
-    else:  # also where nan says nothing of it
+    else:  # also where nan says nothing of it: JAX has nan for the sign of up to two rows only, from their formula
         signs = where(values < 0, full_like(values, -1), full_like(values, 1))
-    singular = any_of(values == 0, -1)
+        signs = where(is_nan(values), full_like(values, np.nan), signs) if size < 3 else signs
+    total = sum_of(log(where(known | is_nan(sizes), sizes, full_like(sizes, 1))), -1)
+    singular = any_of(values == 0, -1) & ~is_nan(total)  # LAPACK has zeros after nan
     sign = odd * prod(signs, -1)
     sign = where(singular, full_like(sign, 0), sign)
-    total = sum_of(log(where(known | is_nan(sizes), sizes, full_like(sizes, 1))), -1)
     return SlogdetResult(sign, where(singular, full_like(total, -np.inf), total))
 
 

@@ -6,12 +6,14 @@ import numpy as np
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
+from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.lax.binding import sequence
 from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.prepared.functions import prepared, prepared_for_several
 from tinyjax.scipy.linalg.decompositions import cholesky
 from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 from tinyjax.transforms.arguments import flag
 
 
@@ -182,4 +184,5 @@ def solve(
         raise ChoiceError(f"Expected assume_a to be one of ['gen', 'sym', 'her', 'pos']; got {assume_a!r}")
     if assume_a != "pos":
         return tnp.linalg.solve(a, b)
-    return cho_solve((cholesky(a, lower), lower), b)
+    left, right = promote_inexact(as_array(a), as_array(b))
+    return cho_solve((cholesky(left, lower), lower), right)
