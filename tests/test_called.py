@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.called import shown
-from tinyjax.errors import InputError, ParseError, ShapeError, TinyjaxError, TypingError
+from tinyjax.errors import InputError, ParseError, ShapeError, TinyjaxError, TypingError, UnforeseenError
 from tinyjax.scipy import linalg, special
 
 anything: Any = None
@@ -97,3 +98,49 @@ def test_objects_that_raise_hide_no_error() -> None:
     with pytest.raises(InputError) as caught:
         tnp.add(1, Rude())  # type: ignore[arg-type]
     assert caught.value.called is None
+
+
+def test_errors_of_python_that_arguments_cause_are_ours() -> None:
+    """Where nothing has refused them before."""
+    one: Any = len  # takes one argument
+    with pytest.raises(
+        UnforeseenError, match="associative_scan failed on these arguments, by TypeError: len"
+    ) as caught:
+        lax.associative_scan(one, np.ones(3))
+    assert caught.value.called == "associative_scan(fn=len, elems=f64[3])"
+    assert type(caught.value.__cause__) is TypeError
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert {frame.filename for frame in frames} == {__file__}
+    assert isinstance(caught.value, TypeError | ValueError)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+def test_they_name_what_the_line_calls_that_is_traced() -> None:
+    one: Any = len
+
+    def scanned(x: Any) -> Any:
+        return lax.associative_scan(one, x)
+
+    with pytest.raises(UnforeseenError, match="associative_scan failed") as caught:
+        tj.jit(scanned)(np.ones(3))
+    assert traceback.extract_tb(caught.value.__traceback__)[-1].name == "scanned"
+
+
+def test_calls_that_no_signature_takes_are_pythons() -> None:
+    missing: Any = tnp.sin
+    unexpected: Any = tnp.sum
+    with pytest.raises(TypeError, match=r"missing 1 required positional argument: 'x'") as caught:
+        missing()
+    assert type(caught.value) is TypeError
+    with pytest.raises(TypeError, match="unexpected keyword") as caught:
+        unexpected(np.ones(2), axes=1)
+    assert type(caught.value) is TypeError
+
+
+def test_what_users_raise_is_theirs() -> None:
+    def wrong(x: Any, y: Any) -> Any:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^mine$") as caught:
+        lax.associative_scan(wrong, np.ones(3))
+    assert type(caught.value) is ValueError

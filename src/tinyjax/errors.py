@@ -1,7 +1,6 @@
 """Every error that tinyjax raises on purpose.
 
-One subclass per kind of mistake. Each also derives from the built-in exception that a Python user would expect, so
-`except TypeError` keeps working.
+One subclass per kind of mistake; each also derives from the built-in exception that a Python user would expect.
 """
 
 from __future__ import annotations
@@ -148,6 +147,10 @@ class ChoiceError(InputError, ValueError):
     """An argument, or its dtype, isn't one of the few that the function takes."""
 
 
+class UnforeseenError(InputError, ValueError, IndexError):
+    """A function failed on its arguments by an error of Python's or NumPy's, which is the cause of this one."""
+
+
 class DeviceError(ChoiceError, RuntimeError):
     """There is no such device, or platform, here."""
 
@@ -289,8 +292,7 @@ class LeakedTracerError(TinyjaxError, ValueError, TypeError):
 
 
 class UnexpectedTracedError(InputError, LeakedTracerError):
-    """A function that takes arrays with elements, outside of `jit`, was given one that is being traced; or a function
-    with a rule of its own closes over one that is being differentiated with respect to."""
+    """A function that takes arrays with elements only, or has a rule of its own, was given or closes over a tracer."""
 
 
 class RecursiveTracingError(TinyjaxError, RecursionError):
@@ -354,8 +356,7 @@ class CallbackError(TinyjaxError, ValueError, NotImplementedError):
 
 
 class FileFormatError(TinyjaxError, ValueError):
-    """A file is no program, or no checkpoint: it is truncated, damaged, from a newer version, or refers to what isn't
-    there."""
+    """A file is no program, and no checkpoint: truncated, damaged, too new, or it refers to what isn't there."""
 
 
 class DataflowError(TinyjaxError, ValueError):

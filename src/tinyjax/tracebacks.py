@@ -12,12 +12,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
+from inspect import signature
 from types import FunctionType, TracebackType
 from typing import Final, ParamSpec, TypeVar
 
 from tinyjax.called import say_call
-from tinyjax.errors import TinyjaxError
+from tinyjax.errors import TinyjaxError, UnforeseenError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,11 +47,15 @@ def filtered(function: Callable[P, R], says: bool = False) -> Callable[P, R]:
     @wraps(function)
     def entry(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            return function(*args, **kwargs)
-        except Exception as error:
+            try:
+                return function(*args, **kwargs)
+            except Exception as error:
+                if says:
+                    _say_call(error, function, args, kwargs)
+                show_users_frames(error)
+                raise
+        except UnforeseenError as error:
             show_users_frames(error)
-            if says:
-                _say_call(error, function, args, kwargs)
             raise
 
     return entry
@@ -59,13 +65,17 @@ def filtered_method(method: Callable[[T], R], says: bool = False) -> Callable[[T
     """The same for a method without arguments, or a function of one, with less to hand on."""
 
     @wraps(method)
-    def entry(self: T, /) -> R:
+    def entry(x: T, /) -> R:
         try:
-            return method(self)
-        except Exception as error:
+            try:
+                return method(x)
+            except Exception as error:
+                if says:
+                    _say_call(error, method, (x,), {})
+                show_users_frames(error)
+                raise
+        except UnforeseenError as error:
             show_users_frames(error)
-            if says:
-                _say_call(error, method, (self,), {})
             raise
 
     return entry
@@ -75,13 +85,17 @@ def filtered_operator(method: Callable[[T, object], R], says: bool = False) -> C
     """The same for an operator, or a function of two arguments."""
 
     @wraps(method)
-    def entry(self: T, other: object, /) -> R:
+    def entry(x: T, y: object, /) -> R:
         try:
-            return method(self, other)
-        except Exception as error:
+            try:
+                return method(x, y)
+            except Exception as error:
+                if says:
+                    _say_call(error, method, (x, y), {})
+                show_users_frames(error)
+                raise
+        except UnforeseenError as error:
             show_users_frames(error)
-            if says:
-                _say_call(error, method, (self, other), {})
             raise
 
     return entry
@@ -150,6 +164,9 @@ def _entry_of(method: FunctionType) -> object:
     return filtered(method)
 
 
+#: What bad arguments raise where nothing else has refused them, and where such exceptions are defined.
+_BY_ARGUMENTS: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError, ZeroDivisionError)
+_OF_PYTHON: Final = frozenset({"builtins", "numpy"})
 #: What makes an object isn't called by itself.
 _MAKERS: Final = frozenset({"__init__", "__new__", "__getattr__", "__init_subclass__"})
 #: Flags of the code of functions with *args or **kwargs.
@@ -198,14 +215,34 @@ def show_users_frames(error: BaseException) -> None:
 def _say_call(
     error: Exception, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> None:
-    """Says in an error how the function was called that raised it, out of the user's sight."""
-    try:
-        if not isinstance(error, TinyjaxError) or _users(error.__traceback__) is not None:
-            return
-        if isinstance(function, FunctionType):
-            say_call(error, function, args, kwargs)
-    except Exception:  # noqa: BLE001 (what the user's objects say of themselves may raise anything)
+    """Says in an error how the function was called that raised it, out of the user's sight. One of Python's or NumPy's
+    becomes the cause of an UnforeseenError, where the user's line is what called."""
+    if _users(error.__traceback__) is not None or not isinstance(function, FunctionType):
         return
+    if not isinstance(error, TinyjaxError):
+        own = _is_own(sys._getframe(2).f_code.co_filename)
+        home = type(error).__module__.partition(".")[0]
+        if own or home not in _OF_PYTHON or not isinstance(error, _BY_ARGUMENTS) or not _takes(function, args, kwargs):
+            return
+        better = UnforeseenError(
+            f"{function.__name__} failed on these arguments, by {type(error).__name__}: {error}. Check their types and "
+            "shapes; if they are as its docstring says, please report this with the traceback that the environment "
+            f"variable {VARIABLE}=off shows."
+        )
+        better.__cause__, error = error, better
+    with suppress(Exception):  # what the user's objects say of themselves may raise anything
+        say_call(error, function, args, kwargs)
+    if isinstance(error, UnforeseenError):
+        raise error
+
+
+def _takes(function: FunctionType, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:
+    """Whether a function has parameters for these arguments. What Python says of others is clear."""
+    try:
+        _ = signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _users(traceback: TracebackType | None) -> TracebackType | None:

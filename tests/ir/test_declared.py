@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -10,7 +11,7 @@ import pytest
 
 import tinyjax as tj
 from tinyjax import hlo, ir
-from tinyjax.errors import ParameterError, VerificationError
+from tinyjax.errors import ParameterError, TinyjaxError, VerificationError
 from tinyjax.extend import bind
 from tinyjax.ir import Eqn, Jaxpr, Primitive, ShapedArray, Var
 from tinyjax.ir.declared import fits
@@ -86,6 +87,34 @@ def test_so_does_what_computes(way: Callable[..., Any], primitive: Primitive, sa
     for _ in range(2):  # the second time, too
         with pytest.raises(ParameterError, match=said):
             way(lambda x: bind(primitive, x))(x)
+
+
+@pytest.mark.parametrize(("primitive", "said"), MADE, ids=lambda case: str(case)[:40])
+@pytest.mark.parametrize(
+    "way",
+    [tj.vmap, lambda f: lambda x: tj.jvp(f, (x[0],), (x[1],)), lambda f: tj.vmap(tj.grad(lambda x: f(x).sum()))],
+    ids=["vmap", "jvp", "vmap of grad"],
+)
+def test_so_do_rules(way: Callable[..., Any], primitive: Primitive, said: str) -> None:
+    """Before they have applied the primitive, or instead."""
+    try:
+        way(lambda x: bind(primitive, x)[0])(np.ones((2, 3)))
+    except ParameterError as error:
+        assert re.search(said, str(error))  # noqa: PT017 (some do without the parameter)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"window_strides": (1, 1)}, "reduce_window_sum"),
+        ({"padding": ((0, 0), (0, 0))}, "reduce_window_sum"),
+        ({"window_dimensions": ()}, "reduce_window_sum"),
+    ],
+)
+@pytest.mark.parametrize("way", [lambda f: f, tj.vmap, lambda f: lambda x: tj.jvp(f, (x,), (x,))])
+def test_parameters_of_another_length(way: Callable[..., Any], changed: Any, said: str) -> None:
+    with pytest.raises(TinyjaxError, match=said):
+        way(lambda x: bind(sum_with(**changed), x)[0])(np.ones((2, 3)) if way is tj.vmap else np.ones(3))
 
 
 def test_so_does_lowering() -> None:

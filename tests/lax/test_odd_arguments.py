@@ -13,7 +13,15 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.errors import ChoiceError, InputError, LoweringError, ParameterError, ShapeError, TypingError
+from tinyjax.errors import (
+    ChoiceError,
+    InputError,
+    LoweringError,
+    ParameterError,
+    ShapeError,
+    TypingError,
+    UnforeseenError,
+)
 from tinyjax.scipy import linalg
 
 LOWER = np.array([[2.0, 0.0], [1.0, 3.0]])
@@ -221,3 +229,38 @@ def test_factors_of_infinite_matrices_are_those_of_lapack(dtype: str) -> None:
     ):
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_array_equal(np.isnan(one), np.isnan(other))
+
+
+IMAGE = np.arange(32.0).reshape(1, 2, 4, 4)
+KERNEL = np.ones((3, 2, 1, 2))
+many: Any = lax
+zero: Any = np.array(1)
+NOT_SEVERAL: list[tuple[Callable[[], object], str]] = [
+    (lambda: many.concatenate(1, 0), "concatenate: operands is a sequence, such as a tuple, not 1"),
+    (lambda: many.concatenate(zero, 0), "concatenate: operands is a sequence"),
+    (lambda: many.pad(B, 0.0, 1), "pad: padding_config is a sequence, such as a tuple, not 1"),
+    (lambda: many.pad(B, 0.0, (1, 2)), "pad: an entry of padding_config is a sequence, such as a tuple, not 1"),
+    (lambda: many.pad(B, 0.0, ((1, 2), (3, 4))), "pad: an entry of padding_config has 3 parts, got 2"),
+    (lambda: many.cumsum(B, (0, 1)), r"the axis is an integer, got \(0, 1\)"),
+    (lambda: many.cumlogsumexp(B, ()), r"the axis is an integer, got \(\)"),
+    (lambda: many.sort(B, (0, 1)), "the axis is an integer"),
+    (lambda: many.sort((B, B), [0]), "the axis is an integer"),
+    (lambda: many.conv(IMAGE, KERNEL, (1, 1), zero), "the padding argument is a string, or a pair of numbers"),
+    (
+        lambda: many.conv_general_dilated_patches(IMAGE, (2, 2), (1, 1), "SAME", dimension_numbers=(1, 2, 3)),
+        "has the 4",
+    ),
+    (lambda: many.conv_general_dilated(IMAGE, KERNEL, (1, 1), "SAME", dimension_numbers=((0,) * 4,) * 3), "has the 4"),
+]
+
+
+@pytest.mark.parametrize(("call", "said"), NOT_SEVERAL)
+def test_what_is_to_be_several(call: Callable[[], object], said: str) -> None:
+    with pytest.raises((InputError, ShapeError), match=said) as caught:
+        call()
+    assert not isinstance(caught.value, UnforeseenError)
+
+
+def test_arrays_are_sequences_of_operands() -> None:
+    rows = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(many.concatenate(rows, 0), jax.lax.concatenate(list(rows), 0))

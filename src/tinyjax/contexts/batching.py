@@ -9,13 +9,15 @@ from typing import Generic, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.errors import MissingRuleError, TypingError
+from tinyjax.errors import MissingRuleError, ParameterError, TypingError
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
+from tinyjax.ir.declared import refuse_misfits
 from tinyjax.ir.effects import axis_names, names_of
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.program import Literal
+from tinyjax.ir.result_types import unspread
 from tinyjax.ir.roles import Foreign, Origin
 from tinyjax.ir.slots import made_by_slots
 from tinyjax.ir.source import SourceCursor
@@ -68,12 +70,14 @@ class BatchContext(Context[Batched[V]]):
             raise mistake.with_traceback(error.__traceback__) from None
         return tuple(map(Batched, outs, axes))
 
-    def _mistake(self, primitive: Primitive, args: Sequence[Batched[V]]) -> TypingError | None:
-        """What is wrong with the types that the function sees: those without the mapped axis. None if nothing is."""
+    def _mistake(self, primitive: Primitive, args: Sequence[Batched[V]]) -> TypingError | ParameterError | None:
+        """What is wrong with the types that the function sees: those without the mapped axis, or with the primitive.
+        None if nothing is."""
         try:
+            refuse_misfits(primitive)
             with suppress(MissingRuleError):
-                primitive.type_of(*map(self.aval, args))
-        except TypingError as error:
+                _ = unspread(primitive, tuple(map(self.aval, args)))
+        except (TypingError, ParameterError) as error:
             return error
         return None
 

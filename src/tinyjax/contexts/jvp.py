@@ -51,10 +51,7 @@ class JvpContext(Context[Dual[V]]):
             return tuple(map(self.pure, parent.bind(primitive, *[arg.primal for arg in args])))
         primals: Sequence[V] = [arg.primal for arg in args]
         tangents: Sequence[V | Zero] = [arg.tangent for arg in args]
-        if primitive.built_in:
-            primals, tangents = primitive.jvp(parent, primals, tangents)
-        else:
-            primals, tangents = contracts.jvp(primitive, parent, primals, tangents)
+        primals, tangents = contracts.jvp(primitive, parent, primals, tangents)
         return tuple(map(Dual, primals, tangents))
 
     def pure(self, primal: V) -> Dual[V]:

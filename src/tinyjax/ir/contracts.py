@@ -21,6 +21,7 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import NO_EFFECTS, Effect
 from tinyjax.ir.fitting import fits_batch, fits_jvp, fits_transpose, known_types
 from tinyjax.ir.merging import merged, staged_operands
+from tinyjax.ir.mistakes import refuse_mistakes
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import is_our_function
@@ -131,9 +132,13 @@ def evaluate_with(
 
 def jvp(primitive: Primitive, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
     """What `jvp` returns."""
-    if primitive.built_in:
-        return primitive.jvp(ctx, primals, tangents)
-    found: object = primitive.jvp(ctx, primals, tangents)
+    try:
+        if primitive.built_in:
+            return primitive.jvp(ctx, primals, tangents)
+        found: object = primitive.jvp(ctx, primals, tangents)
+    except Exception as error:
+        refuse_mistakes(error, primitive, map(ctx.aval, primals))
+        raise
     types = known_types(primitive, list(map(ctx.aval, primals)))
     if isinstance(found, tuple) and len(found) == 2 and fits_jvp(ctx, *found, types):
         return found

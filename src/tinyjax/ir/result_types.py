@@ -53,24 +53,27 @@ def types_of(primitive: Primitive, atoms: Sequence[Atom]) -> tuple[ShapedArray, 
 
 
 def _types_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
-    try:
-        if primitive.built_in:
-            types = primitive.type_of(*avals)
-        else:
-            from tinyjax.ir import contracts
-
-            types = contracts.type_of(primitive, avals)
-    except TinyjaxError:
-        raise
-    except Exception:
-        from tinyjax.ir.declared import refuse_misfits
-
-        refuse_misfits(primitive)
-        raise
+    types = unspread(primitive, avals)
     for aval in avals:
         if aval.axes:
             return spread(primitive, avals, types)
     return types
+
+
+def unspread(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
+    """What `type_of` says, along whatever axes of a mesh the operands vary."""
+    try:
+        if primitive.built_in:
+            return primitive.type_of(*avals)
+        from tinyjax.ir import contracts
+
+        return contracts.type_of(primitive, avals)
+    except TinyjaxError:
+        raise
+    except (TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        from tinyjax.ir.mistakes import refuse_untyped
+
+        refuse_untyped(error, primitive, avals)
 
 
 def types_after_casts(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:

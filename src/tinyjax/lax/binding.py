@@ -4,7 +4,7 @@ operands of elementwise functions with the same number of axes are repeated alon
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, SupportsIndex, TypeVar
+from typing import Final, SupportsIndex, TypeGuard, TypeVar
 
 from tinyjax.arrays.elementwise import broadcast, convert
 from tinyjax.arrays.promotion import result_type
@@ -105,10 +105,15 @@ def axis_names(axis_name: AxisName) -> tuple[str, ...]:
     return names
 
 
+def is_many(given: object) -> TypeGuard[Iterable[object]]:
+    """Whether something is several values: arrays with an axis are, strings aren't."""
+    return isinstance(given, Iterable) and not isinstance(given, str) and getattr(given, "shape", None) != ()
+
+
 def sequence(what: str, values: Iterable[T], size: int | None = None) -> tuple[T, ...]:
     """What must be several values, such as a list, or so many; an InputError if it is one, or another number."""
     given: object = values
-    if not isinstance(given, Iterable) or isinstance(given, str) or getattr(given, "shape", None) == ():
+    if not is_many(given):
         raise InputError(f"{what} is a sequence, such as a tuple, not {given!r}")
     found = tuple(values)
     if size is not None and len(found) != size:
@@ -125,8 +130,7 @@ def number_pairs(
     what: str, pairs: Iterable[Sequence[SupportsIndex]], of: str = "a sequence of pairs of integers"
 ) -> tuple[tuple[int, int], ...]:
     """What must be pairs of integers; a ShapeError that says so."""
-    given: object = pairs
-    if isinstance(given, Iterable) and not isinstance(given, str):
+    if is_many(pairs):
         found = [integers(pair, what) for pair in pairs]
         if all(len(pair) == 2 for pair in found):
             return tuple((first, second) for first, second in found)

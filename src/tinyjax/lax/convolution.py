@@ -86,6 +86,10 @@ def conv_dimension_numbers(
     axes_of = [integers(spec, "dimension_numbers: an axis") for spec in dimension_numbers if not isinstance(spec, str)]
     if not words:
         lhs, rhs, out = axes_of
+        if any(sorted(axes) != list(range(len(left))) for axes in axes_of):
+            raise ShapeError(
+                f"dimension_numbers: each of the three has the {len(left)} axes once, got {tuple(dimension_numbers)}"
+            )
         return ConvDimensionNumbers(lhs, rhs, out)
     if axes_of:
         raise InputError(f"dimension_numbers is three strings, or three tuples of axes; got {dimension_numbers!r}")

@@ -7,7 +7,7 @@ mesh. Along others together, each element gets what all have, and takes what its
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias, final
 
 import numpy as np
@@ -15,7 +15,7 @@ from attrs import frozen
 
 from tinyjax.arrays.shaping import integers, moveaxis, reshape
 from tinyjax.errors import AxisNameError, InputError, ShapeError
-from tinyjax.lax.binding import axis_names
+from tinyjax.lax.binding import axis_names, is_many
 from tinyjax.lax.groups import Group, axis_groups
 from tinyjax.lax.indexing import dynamic_slice_in_dim
 from tinyjax.lax.shaping import broadcast_in_dim, expand_dims, full_like, select, squeeze
@@ -45,7 +45,7 @@ class Grouped:
     @staticmethod
     def of(what: str, axis_name: AxisName, groups: AxisIndexGroups) -> Grouped:
         """Checked: an AxisNameError if not every element is in one group."""
-        if not isinstance(groups, Iterable):
+        if not is_many(groups):
             raise InputError(f"{what}: axis_index_groups is a list of lists of numbers, got {groups!r}")
         size = math.prod([find_axis(name)[0].size for name in axis_names(axis_name)])
         rows = tuple([tuple(integers(group, f"{what}: a number in axis_index_groups")) for group in groups])

@@ -41,6 +41,10 @@ def _axes(operand: ArrayLike, axes: int | Sequence[int]) -> tuple[int, ...]:
     return axes_tuple(axes, as_array(operand).aval.ndim)
 
 
+def _axis(operand: ArrayLike, axis: int) -> int:
+    return _axes(operand, integer(axis, "the axis"))[0]
+
+
 def reduce_sum(operand: ArrayLike, axes: int | Sequence[int], *, out_sharding: OutSharding = None) -> Array:
     """The sum over axes, in the operand's dtype."""
     return computed(lambda x: strict(ReduceSum(_axes(x, axes)), x), [as_array(operand)], out_sharding)
@@ -87,8 +91,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: npt.DTypeLike) -> Array:
 
 
 def _cumulative(make: Callable[[int, bool], Primitive], operand: ArrayLike, axis: int, reverse: bool) -> Array:
-    (resolved,) = _axes(operand, axis)
-    return strict(make(resolved, reverse), operand)
+    return strict(make(_axis(operand, axis), reverse), operand)
 
 
 def cumsum(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Array:
@@ -210,10 +213,10 @@ def sort(
         if not operand:
             raise ShapeError("sort needs at least one operand")
         arrays = [as_array(x) for x in operand]
-        (axis,) = _axes(arrays[0], dimension)
+        axis = _axis(arrays[0], dimension)
         return bind(Sort(axis, is_stable, num_keys), *arrays)
     x = as_array(operand)
-    (axis,) = _axes(x, dimension)
+    axis = _axis(x, dimension)
     return bind(Sort(axis, is_stable, num_keys), x)[0]
 
 

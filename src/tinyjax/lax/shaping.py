@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
-from typing import SupportsIndex, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from tinyjax.errors import IndexingError, ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INEXACT, DType, as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
-from tinyjax.lax.binding import axes_tuple, operands, strict
+from tinyjax.lax.binding import axes_tuple, operands, sequence, strict
 from tinyjax.lax.explicit import computed, described_sharding, device_like, sharding_like
 from tinyjax.lax.layouts import OutSharding, laid_out, varying_as
 from tinyjax.lax.signatures import HasAval
@@ -31,10 +31,6 @@ from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 
 _T = TypeVar("_T")
-
-
-def _known(what: str, *numbers: SupportsIndex) -> tuple[int, ...]:
-    return integers(numbers, what)
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: npt.DTypeLike) -> Array:
@@ -63,7 +59,8 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: npt.DTypeLike) -> Array:
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """The operand rounded to a float format with fewer bits, in its own dtype."""
-    return strict(ReducePrecision(*_known("reduce_precision: a number of bits", exponent_bits, mantissa_bits)), operand)
+    bits = integers((exponent_bits, mantissa_bits), "reduce_precision: a number of bits")
+    return strict(ReducePrecision(*bits), operand)
 
 
 def copy(x: ArrayLike) -> Array:
@@ -149,9 +146,10 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 
 def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     """The operands one after the other along an axis."""
-    if not operands:
+    given = sequence("concatenate: operands", operands)
+    if not given:
         raise ShapeError("concatenate needs at least one operand")
-    return strict(Concatenate(integer(dimension, "concatenate: the dimension")), *operands)
+    return strict(Concatenate(integer(dimension, "concatenate: the dimension")), *given)
 
 
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
@@ -163,8 +161,11 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array
 
 def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """The operand with (low, high, interior) elements added along each axis; negative ones are taken away."""
-    config = [_known("pad: a number of elements", low, high, inner) for low, high, inner in padding_config]
-    return strict(Pad(tuple((low, high, inner) for low, high, inner in config)), operand, padding_value)
+    widths = [
+        integers(sequence("pad: an entry of padding_config", widths, 3), "pad: a number of elements")
+        for widths in sequence("pad: padding_config", padding_config)
+    ]
+    return strict(Pad(tuple((low, high, inner) for low, high, inner in widths)), operand, padding_value)
 
 
 def slice(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Literal, SupportsIndex, TypeVar, final, overload
 
 import numpy as np
@@ -14,7 +14,7 @@ from tinyjax.arrays.elementwise import astype, broadcast_to, user_dtype, where
 from tinyjax.arrays.shaping import expand_dims, integer, reshape
 from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64, INTEGERS, UINT64, UNSIGNED
-from tinyjax.lax.binding import sequence
+from tinyjax.lax.binding import is_many, sequence
 from tinyjax.numpy.arguments import iota, shape_of
 from tinyjax.numpy.arithmetic import maximum
 from tinyjax.numpy.creation import arange, asarray, ones
@@ -163,7 +163,7 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike | Array) -> tuple[Array, 
 
 def _sizes_to_compute_with(shape: ShapeLike | Array) -> Sequence[int | Array]:
     """Sizes as they are, if they are known; else as int64."""
-    given: list[object] = list(shape) if isinstance(shape, Iterable) else [shape]
+    given: list[object] = list(shape) if is_many(shape) else [shape]
     if not any(isinstance(size, Array) and size.concrete() is None for size in given):
         return shape_of(shape)
     return [size if isinstance(size, int) else astype(as_array(size), INT64) for size in given]
