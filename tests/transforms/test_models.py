@@ -277,5 +277,5 @@ def test_the_order_of_what_waits() -> None:
     v = ShapedArray((N,), "float64")
     j = program(f, v, v)
     lazy = find_lazy(j)
-    found = [eqn.primitive.name for eqn in early(j.eqns, lazy)]
+    found = [eqn.primitive.name for eqn in early(j.eqns, lazy, j.outvars)]
     assert found[-6:] == ["div", "sin", "sub", "div", "sin", "sub"]

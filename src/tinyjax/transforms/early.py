@@ -9,7 +9,7 @@ from tinyjax.caching import bounded
 from tinyjax.contexts.rebuilding import DEPTH
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Eqn, Jaxpr, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.traverse import inner_programs
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.elementwise import Elementwise
@@ -33,9 +33,9 @@ _SEVERAL: Final = 1 << 62
 _BEFORE: Final = -1
 
 
-def early(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
-    """These equations in another order, in which those which are for results of the program alone come right after what
-    they read.
+def early(eqns: Sequence[Eqn], lazy: Lazy, results: Sequence[Atom]) -> list[Eqn]:
+    """These equations in another order, in which those which are for `results` of the program alone come right after
+    what they read.
 
         { lambda ; a:f64[3] b:f64[3]. let c:f64[3] = cos a; …; d:f64[3] = cos b; …; e:f64[3] = sub a c;
             f:f64[3] = sub b d in (e, f) }
@@ -44,17 +44,18 @@ def early(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
 
     A step of training computes the gradient for all layers, and then what becomes of all weights. Each update is part
     of the block that computes the gradient it is of here: a loop of these gives new weights, and keeps no gradients.
-    What is computed of inputs alone goes where it is read, if that is one place.
+    What is computed of inputs alone goes where it is read, if that is one place. What nobody reads stays where it is.
     """
-    return _Early(eqns, lazy).ordered()
+    return _Early(eqns, lazy, results).ordered()
 
 
 @final
 class _Early:
     """Where equations may go. A place is the position of the equation that they come after."""
 
-    def __init__(self, eqns: Sequence[Eqn], lazy: Lazy) -> None:
+    def __init__(self, eqns: Sequence[Eqn], lazy: Lazy, results: Sequence[Atom]) -> None:
         self._eqns = eqns
+        self._results = {lazy.root(atom).index for atom in results if isinstance(atom, Var)}
         self._operands = [set(own) for own in lazy.roots(eqns)]
         #: Of what equations read: which row of it, where they read rows.
         self._rows: dict[int, dict[int, int]] = {}
@@ -69,13 +70,15 @@ class _Early:
         self._stacking = {self._maker[base.index] for base, _ in lazy.rows.values() if base.index in self._maker}
         #: Whether what each makes is no scalar.
         self._wide = [any(out.aval.shape for out in eqn.outvars) for eqn in eqns]
+        #: The equations from which no result follows.
+        self._unread = set[int]()
         self._moves: Sequence[bool] = self._movable()
         #: The equations that compute something of inputs alone, quickly or for results of the program alone: how many
         #: of them one after the other.
         self._free: dict[int, int] = {}
         for i, eqn in enumerate(eqns):
             depth = self._depth(i, eqn)
-            if depth is not None:
+            if depth is not None and i not in self._unread:
                 self._free[i] = depth
 
     def _depth(self, i: int, eqn: Eqn) -> int | None:
@@ -202,7 +205,7 @@ class _Early:
         quick = _by_elements(type(eqn.primitive)) or not self._wide[i]
         programs = list(inner_programs([eqn]))
         quick = quick or joins_scalars(eqn) or (bool(programs) and all(map(_of_an_update, programs)))
-        return i in self._free or (self._moves[i] and quick)
+        return i in self._free or ((self._moves[i] or i in self._unread) and quick)
 
     def _places(self) -> list[int]:
         """Where each equation is if those move that can."""
@@ -220,6 +223,13 @@ class _Early:
                     places[i] = place
                     continue
             count += 1
+        # What nobody reads is left where it is, whatever goes to and fro there.
+        following = len(places)
+        for i in range(len(places) - 1, -1, -1):
+            if i in self._unread:
+                places[i] = min(following, len(places) - 1)
+            elif i not in self._free and places[i] == i:
+                following = i
         return places
 
     def _movable(self) -> list[bool]:
@@ -228,8 +238,14 @@ class _Early:
         found: list[bool] = [False] * len(self._eqns)
         length: dict[int, int] = {}  # of what follows from a variable
         wide = set[int]()  # variables from which results follow that are no scalars
+        unread = {out.index for eqn in self._eqns for out in eqn.outvars}.difference(self._results)
         for i in range(len(self._eqns) - 1, -1, -1):
             eqn = self._eqns[i]
+            stays = must_stay(eqn.primitive.effects)
+            if not stays and unread.issuperset([out.index for out in eqn.outvars]):
+                self._unread.add(i)
+                continue
+            unread -= self._operands[i]
             after = max([length.get(out.index, 0) for out in eqn.outvars if out.aval.shape], default=0) + 1
             updates = any(out.index in wide or (out.aval.shape and out.index not in length) for out in eqn.outvars)
             if updates:
@@ -237,7 +253,7 @@ class _Early:
             kind = type(eqn.primitive)
             # What ends in scalars alone, as the last layer does before a loss, is no update unless it goes by elements.
             moves = updates or _by_elements(kind) or issubclass(kind, (Reduction, Concatenate))
-            found[i] = moves and after <= _LENGTH and not must_stay(eqn.primitive.effects)
+            found[i] = moves and after <= _LENGTH and not stays
             after = after if found[i] else _LENGTH
             for index in self._operands[i]:
                 if after > length.get(index, 0):

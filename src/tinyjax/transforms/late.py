@@ -19,7 +19,7 @@ ARRANGING: Final = frozenset({BroadcastInDim, Iota, Reshape, Squeeze, Transpose}
 #: What costs next to nothing.
 _LIGHT: Final = ARRANGING | QUICK
 
-#: A scalar that is read at so few places belongs to the layer that reads it first.
+#: A scalar that is read at so few places belongs to the layer that reads it first, and so does what is made of inputs.
 _FEW: Final = 4
 #: How many equations right before who reads them are put in order.
 _STRETCH: Final = 12
@@ -28,7 +28,7 @@ _STRETCH: Final = 12
 def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     """These equations in another order, in which each that only arranges its operand comes right before the first that
     reads it, and so does each that is quickly computed, of what is kept until about then anyway. Those which nobody
-    reads stay at their places.
+    reads stay at their places, and so do those whose results many read that no layer has made: a mask, say.
 
     A backward pass opens with such equations, about what the forward pass has kept of all layers. Among the others of
     their layer, they are part of its block: XLA makes them part of what reads them, and nothing is stacked.
@@ -39,6 +39,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     roots = lazy.roots(eqns)
     rows = {index: (base.index, at) for index, (base, at) in lazy.rows.items()}
     readers = Counter(index for own in roots for index in set(own))
+    shared = _shared(eqns, roots, readers)
 
     def longer(eqn: Eqn, at: int, place: int, depth: int = 0) -> int:
         """For how many equations more operands are kept if this one moves there, from `at`, with those before it that
@@ -61,9 +62,10 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
         eqn = eqns[at]
         place = at
         wanted = max(at, min([first.get(out.index, at) for out in eqn.outvars], default=at))
-        if wanted > at and (
-            type(eqn.primitive) in ARRANGING
-            or (_quick(eqn) and not _of_all(eqn, readers) and 2 * longer(eqn, at, wanted) <= wanted - at)
+        if (
+            wanted > at
+            and not shared[at]
+            and (type(eqn.primitive) in ARRANGING or (_quick(eqn) and 2 * longer(eqn, at, wanted) <= wanted - at))
         ):
             place = wanted
         keys.append(place)
@@ -81,7 +83,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     keys.reverse()
     # Of those with one place, whoever is read comes before who reads; and what has its place there was last already.
     order = sorted(range(len(eqns)), key=keys.__getitem__)
-    return _in_order_of_operands([eqns[at] for at in order], [roots[at] for at in order], readers)
+    return _in_order_of_operands([eqns[at] for at in order], [roots[at] for at in order], [shared[at] for at in order])
 
 
 def _quick(eqn: Eqn) -> bool:
@@ -89,13 +91,20 @@ def _quick(eqn: Eqn) -> bool:
     return type(primitive) in QUICK or (isinstance(primitive, Elementwise) and not eqn.outvars[0].aval.shape)
 
 
-def _of_all(eqn: Eqn, readers: Mapping[int, int]) -> bool:
-    """Whether its result is a scalar that is read at many places, as what corrects moments is: it belongs to no
-    layer."""
-    return any(not out.aval.shape and readers.get(out.index, 0) > _FEW for out in eqn.outvars)
+def _shared(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], readers: Mapping[int, int]) -> list[bool]:
+    """Which results belong to no layer, as they are read at many places: scalars, as what corrects moments is, and what
+    next to nothing makes of inputs or of nothing, as masks and positions are."""
+    made = set[int]()  # by others
+    found: list[bool] = []
+    for eqn, own in zip(eqns, roots, strict=True):
+        outside = _light(eqn) and made.isdisjoint(own)
+        if not outside:
+            made.update(out.index for out in eqn.outvars)
+        found.append(any(readers[out.index] > _FEW and (outside or not out.aval.shape) for out in eqn.outvars))
+    return found
 
 
-def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], readers: Mapping[int, int]) -> list[Eqn]:
+def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], shared: Sequence[bool]) -> list[Eqn]:
     """These equations with those that cost next to nothing, and come right before the first that reads them, in the
     order in which that has them as operands: which of them came first before may differ from layer to layer."""
     maker = {out.index: at for at, eqn in enumerate(eqns) for out in eqn.outvars}
@@ -105,7 +114,7 @@ def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], r
         for i in operands[at]:
             if i >= 0:
                 first[i] = at
-    light = [_light(eqn) and not _of_all(eqn, readers) for eqn in eqns]
+    light = [_light(eqn) and not all_read for eqn, all_read in zip(eqns, shared, strict=True)]
     found: list[Eqn] = []
     crossed = set[int]()  # the places from which something has gone to the other side
     for at, eqn in enumerate(eqns):

@@ -58,7 +58,7 @@ class _Rolling:
         self._lazy: Lazy = find_lazy(jaxpr)
         self._in_any_order: frozenset[int] = in_any_order(jaxpr) if bordered else frozenset()
         eqns = [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions]
-        self._eqns: list[Eqn] = late(early(eqns, self._lazy), self._lazy)
+        self._eqns: list[Eqn] = late(early(eqns, self._lazy, jaxpr.outvars), self._lazy)
         self._home = self._lazy.homes(jaxpr, self._eqns)
         self._ctx = Rebuilding(jaxpr.invars, jaxpr.names)
         self._stacks = Stacks(self._ctx)
