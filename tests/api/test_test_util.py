@@ -49,6 +49,19 @@ def test_wrong_derivatives_do_not(modes: str) -> None:
         check_grads(f, (0.5,), order=2, modes=modes)
 
 
+def test_tolerances_by_dtype_are_those_of_what_is_compared() -> None:
+    """Of float32 that of float32, also where products are added up in float64."""
+    x = np.array([0.5, 1.0], "float32")
+    wide: dict[Any, float] = {np.dtype("float32"): 0.1, np.dtype("float64"): 1e-12}
+    check_grads(wrong(1.01), (x,), order=1, atol=wide, rtol=wide)
+    narrow: dict[Any, float] = {"float32": 1e-4, "float64": 0.1}
+    for modes in ("fwd", "rev"):
+        with pytest.raises(DerivativeError, match=r"is .*expected"):
+            check_grads(wrong(1.01), (x,), order=1, modes=modes, atol=narrow, rtol=narrow)
+    complexes: dict[Any, float] = {"complex64": 0.1, "float64": 1e-12, "float32": 1e-12}
+    check_grads(wrong(1.01), (x + np.complex64(0.5j),), order=1, atol=complexes, rtol=complexes)
+
+
 def test_functions_given_by_hand() -> None:
     check_jvp(tnp.exp, partial(tj.jvp, tnp.exp), (np.array([1.0, 2.0]),), eps=1e-4)
     check_vjp(tnp.exp, partial(tj.vjp, tnp.exp), (np.array([1.0, 2.0]),))

@@ -390,7 +390,7 @@ def rules(fwd: Callable[..., object], bwd: Callable[..., object]) -> Callable[..
     ("fwd", "bwd", "error", "message"),
     [
         (lambda x, y: x, None, InputError, "must return a pair of the results and residuals, got"),
-        (lambda x, y: (x, "text"), None, InputError, "fwd rule of custom_vjp function f, residual: "),
+        (lambda x, y: (x, "text"), None, InputError, "the fwd rule .* of custom_vjp function f residual: "),
         (None, lambda _, g: g, InputError, "must return a tuple of length 2.*got Tracer"),
         (None, lambda _, g: (g,), InputError, "got one of length 1"),
         (None, lambda _, g: (g, g, g), InputError, "got one of length 3"),

@@ -148,7 +148,7 @@ class VjpApplication(Application):
     def _run_fwd(self, primals: Sequence[Array], perturbed: Sequence[bool]) -> tuple[list[Array], list[Array]]:
         """The leaves of the results and of the residuals."""
         call = self.at
-        what = f"{function_name(self._fwd)}, the fwd rule of custom_vjp function {call.name},"
+        what = f"the fwd rule {function_name(self._fwd)} of custom_vjp function {call.name}"
         fwd = WithStatic(self._fwd, call.nondiff, {}) if call.nondiff else self._fwd
         if self._symbolic_zeros:
             fixed = {i: CustomVJPPrimal(x, False) if isinstance(x, Array) else x for i, x in call.fixed.items()}
@@ -182,7 +182,7 @@ class VjpApplication(Application):
         """The cotangent of each traced leaf of the arguments, for cotangents of the results that can have one; and
         those of what Refs held that are arguments."""
         call = self.at
-        what = f"{function_name(self._bwd)}, the bwd rule of custom_vjp function {call.name},"
+        what = f"the bwd rule {function_name(self._bwd)} of custom_vjp function {call.name}"
         if self.treedef is None or self._residuals is None:
             raise InputError(f"{what} was called before fwd")
         avals = [array.aval.cotangent for array in call.arrays]
@@ -326,7 +326,7 @@ class VjpApplication(Application):
 
         def run_fwd(arrays: list[Array]) -> Sequence[Array]:
             outs, residuals = self._run_fwd(arrays, perturbed)
-            what = f"{function_name(self._fwd)}, the fwd rule of custom_vjp function {self.at.name},"
+            what = f"the fwd rule {function_name(self._fwd)} of custom_vjp function {self.at.name}"
             where = f"that of the result of {self.at.name}"
             return [*check_types(what, outs, out_avals, lambda i: f"result {i}", where), *residuals]
 
