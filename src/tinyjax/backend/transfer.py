@@ -162,6 +162,13 @@ def from_jax(x: object) -> ConcreteValue | None:
     return value_of_jax(x)
 
 
+def converts_itself(x: object) -> bool:
+    """Whether x has `__jax_array__`, and isn't one of JAX's tracers, whose classes are known without importing jax."""
+    return hasattr(type(x), "__jax_array__") and not any(
+        base.__name__ == "Tracer" and base.__module__ == "jax._src.core" for base in type(x).__mro__
+    )
+
+
 def as_jax(value: ConcreteValue) -> jax.Array:
     """The same as `to_jax`, for keys, too."""
     if value.dtype not in KEYS:

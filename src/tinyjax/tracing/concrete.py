@@ -186,13 +186,14 @@ def operand(x: object) -> Array | None:
     """The other side of an operator as an array. None if it isn't for arrays to say what the operator means.
 
     Python's containers are none of an array's business either, but an InputError says more than NotImplemented would.
-    A class made of one, such as a named tuple, may have operators of its own.
+    A class made of one, such as a named tuple, may have operators of its own; and a tracer of JAX's makes an array of
+    JAX's of this one, as `x * y` in a function that JAX traces with `y`.
     """
     if type(x) in PYTHON_DTYPES:
         return _converted(x)
     if isinstance(x, Array):
         return x
-    if isinstance(x, _OPERANDS) or type(x) in _CONTAINERS or hasattr(type(x), "__jax_array__"):
+    if isinstance(x, _OPERANDS) or type(x) in _CONTAINERS or backend.converts_itself(x):
         return as_operand(x)
     found = backend.from_jax(x)
     return None if found is None else ConcreteArray(found)
