@@ -74,6 +74,8 @@ def classes(j: Any) -> Any:  # a namespace of classes and functions
     branching = made("Branching", expand=branching_expand, vjp_fwd=lambda self, nzs, x, y: (self(x, y), x),
                      vjp_bwd_retval=branching_bwd)  # fmt: skip
 
+    seen: list[list[bool]] = []
+
     def tree_init(self: Any, types: Any) -> None:
         self.in_avals, self.params = (types,), {}
         self.out_aval = {"a": types["x"], "b": (types["x"], types["y"])}
@@ -83,8 +85,7 @@ def classes(j: Any) -> Any:  # a namespace of classes and functions
         return {"a": p["x"] ** 2, "b": (np.sin(p["x"]), np.cos(p["y"]))}
 
     def tree_bwd(self: Any, p: Any, ct: Any) -> Any:
-        zero = hijax.Zero
-        assert [isinstance(x, zero) for x in (ct["a"], *ct["b"])] == [False, False, True]
+        seen.append([isinstance(x, hijax.Zero) for x in (ct["a"], *ct["b"])])
         a, b = full(ct["a"]), full(ct["b"][0])
         return ({"x": 2.0 * p["x"] * a + np.cos(p["x"]) * b, "y": np.zeros_like(p["y"])},)
 
@@ -103,7 +104,7 @@ def classes(j: Any) -> Any:  # a namespace of classes and functions
         return jax.lax.stop_gradient(-2.0 * z) + 3.0 * z
 
     return SimpleNamespace(
-        function=function, of_tree=of_tree, partly=partly, plain=thrice, made=made,
+        seen=seen, function=function, of_tree=of_tree, partly=partly, plain=thrice, made=made,
         branching=lambda x: function(branching)(x, x),
         Bare=type("Bare", (j.HiPrim,), {"__init__": init, "expand": lambda self, x, y: x * y}),
         Reverse=made("Reverse", **reverse), Both=made("Both", **reverse, jvp=jvp),

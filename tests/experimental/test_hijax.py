@@ -24,7 +24,7 @@ from tinyjax.errors import (
     UnsupportedError,
 )
 from tinyjax.experimental import hijax
-from tinyjax.interop.jax import to_jax
+from tinyjax.interop.jax import of_jax, to_jax
 from tinyjax.testing import check_laws
 
 THEIRS = SimpleNamespace(
@@ -125,6 +125,9 @@ def test_trees_of_types_and_zeros() -> None:
         return lambda x, y: (made.of_tree({"x": x, "y": y}), j.jax.grad(made.partly)({"x": x[0], "y": y[0]}))
 
     same(taken, X, Y)
+    made = classes(OURS)
+    tj.grad(made.partly)({"x": 0.5, "y": 2.0})
+    assert made.seen == [[False, False, True]]
 
 
 def test_what_is_differentiated_is_said() -> None:
@@ -210,6 +213,40 @@ def test_in_loops_and_branches() -> None:
         np.testing.assert_allclose(transform(looped(f))(0.3), transform(looped(wanted))(0.3), rtol=1e-12)
 
 
+@pytest.mark.parametrize("transformed", [*TRANSFORMED, *FORWARD])
+def test_those_of_jax_are_taken_over(transformed: str) -> None:
+    run, made = {**TRANSFORMED, **FORWARD}[transformed], classes(THEIRS)
+    wanted = run(THEIRS, made.function(made.Both))(X, Y)
+    found = run(OURS, of_jax(made.function(made.Both)))(X, Y)
+    for x, y in zip(jax.tree.leaves(wanted), tj.tree.leaves(found), strict=True):
+        np.testing.assert_allclose(np.asarray(y), np.asarray(x), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", ["Reverse", "Accumulating", "InSteps", "Sparing", "Bare"])
+def test_others_of_jax_are_taken_over_as_far_as_they_go(kind: str) -> None:
+    made = classes(THEIRS)
+    theirs = made.function(getattr(made, kind))
+    ours = of_jax(theirs)
+    np.testing.assert_allclose(ours(X, Y), theirs(X, Y))
+    if kind == "Bare":
+        with pytest.raises(MissingRuleError, match="Differentiation rule"):
+            tj.grad(ours)(1.0, 2.0)
+    elif kind == "InSteps":
+        for x, y in zip(jax.linearize(theirs, X, Y)[1](Y, X), tj.jvp(ours, (X, Y), (Y, X))[1], strict=True):
+            np.testing.assert_allclose(y, x)
+    else:
+        np.testing.assert_allclose(tj.grad(ours, 1)(0.5, 2.0), jax.grad(theirs, 1)(0.5, 2.0))
+
+
+def test_trees_of_jax_and_back() -> None:
+    made = classes(THEIRS)
+    point = {"x": np.float64(0.5), "y": np.float64(2.0)}
+    assert tj.tree.leaves(tj.grad(of_jax(made.partly))(point)) == jax.tree.leaves(jax.grad(made.partly)(point))
+    back = to_jax(tj.make_jaxpr(of_jax(made.function(made.Both)))(0.5, 2.0))
+    assert "call_hi_primitive" in str(jax.make_jaxpr(back)(0.5, 2.0))
+    assert jax.grad(lambda x: back(x, 2.0))(0.5) == jax.grad(made.function(made.Both))(0.5, 2.0)
+
+
 def test_what_is_missing_is_said() -> None:
     made = classes(OURS)
     f = made.function(made.Reverse)
@@ -265,5 +302,5 @@ def test_it_stays_in_this_process() -> None:
     program = tj.make_jaxpr(made.function(made.Both))(2.0, 3.0)
     with pytest.raises(TinyjaxError, match="Both"):
         tj.ir.content_hash(program)
-    with pytest.raises(UnsupportedError, match="call_hi_primitive"):
-        to_jax(program)
+    with pytest.raises(UnsupportedError, match=r"to_jax: Both is a class of methods.*custom_vjp or custom_jvp"):
+        to_jax(program)(2.0, 3.0)

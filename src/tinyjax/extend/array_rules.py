@@ -117,8 +117,6 @@ class ArrayPrimitive(Primitive):
 
     #: Whether rules get tangents and cotangents that are known to be zero as `Zero`, instead of as arrays of zeros.
     symbolic_zeros: ClassVar[bool] = False
-    #: Whether what it expands to has another derivative than its rules say, so that it can't stand for it elsewhere.
-    differs: ClassVar[bool] = False
 
     # Tangents and cotangents are `Array`; with symbolic_zeros, `Array | Zero`. To type checkers `Any` is either: a rule
     # says which it takes.

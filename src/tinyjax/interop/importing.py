@@ -25,6 +25,7 @@ from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
 from tinyjax.interop.adopted import adopted, implementation
 from tinyjax.interop.calls_of_exported import called
 from tinyjax.interop.custom_rules import Known, PrimitiveT, derived
+from tinyjax.interop.hi_primitives import imported as hi_primitive
 from tinyjax.interop.host_calls import JaxCallback, vmap_method
 from tinyjax.interop.jax_context import struct
 from tinyjax.interop.keys import HOLDING, ON_KEYS
@@ -205,6 +206,8 @@ class Importer:
             primitive = _callback(eqn, tuple(expected))
         elif name == "call_exported":
             return called(ctx, eqn, args, expected)
+        elif name == "call_hi_primitive":
+            primitive = hi_primitive(eqn, [arg.aval for arg in args], expected, _Alone(self._region))
         elif name == "linear_call":
             primitive, args = yield from transposable(eqn, args, rules)
         else:

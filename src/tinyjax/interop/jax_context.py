@@ -15,7 +15,6 @@ from typing_extensions import override
 from tinyjax.backend import jax_equations, jax_programs
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import UnsupportedError
-from tinyjax.extend.array_rules import ArrayPrimitive
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -153,8 +152,7 @@ def check_rules(jaxprs: Sequence[Jaxpr], rules: ToJaxRules) -> None:
             cls = type(eqn.primitive)
             if cls is Enclosing:  # a rule that is run has the primitive in its place
                 continue
-            differs = issubclass(cls, ArrayPrimitive) and cls.differs
-            if cls not in rules and (differs or cls.expand is Primitive.expand):
+            if cls not in rules and cls.expand is Primitive.expand:
                 counts[cls.name] = counts.get(cls.name, 0) + 1
     if counts:
         listed = ", ".join(f"{name} ({count})" for name, count in sorted(counts.items()))

@@ -14,8 +14,8 @@ from tinyjax.arrays.elementwise import convert
 from tinyjax.control.call import for_later
 from tinyjax.control.composite import Composite
 from tinyjax.errors import ForwardModeError, MissingRuleError, RuleResultError
-from tinyjax.experimental.hijax.accumulators import NullAccum, ValAccum, sums_of
 from tinyjax.extend.array_rules import ArrayPrimitive, Results, run_in
+from tinyjax.extend.by_methods.accumulators import NullAccum, ValAccum, sums_of
 from tinyjax.interpreters.ad import instantiate_zeros
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -134,7 +134,6 @@ class HiCall(ArrayPrimitive):
     definition: Definition
     name: ClassVar[str] = "call_hi_primitive"
     symbolic_zeros: ClassVar[bool] = True
-    differs: ClassVar[bool] = True
 
     @property
     @override

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from tinyjax.api.autodiff import linear_transpose
 from tinyjax.errors import InputError
-from tinyjax.experimental.hijax.primitives import HiPrim
+from tinyjax.extend.by_methods.primitives import HiPrim
 from tinyjax.interpreters.ad import instantiate_zeros
 from tinyjax.ir.primitive import Zero
 from tinyjax.ir.tangents import with_zeros

@@ -11,8 +11,8 @@ from typing_extensions import override
 import tinyjax.numpy as tnp
 from tinyjax.api.vectorize import vmap
 from tinyjax.errors import InputError, MissingRuleError, RuleResultError
-from tinyjax.experimental.hijax.accumulators import GradAccum, ValAccum
-from tinyjax.experimental.hijax.equations import Definition, HiCall
+from tinyjax.extend.by_methods.accumulators import GradAccum, ValAccum
+from tinyjax.extend.by_methods.equations import Definition, HiCall
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.primitive import BatchAxis, Zero

@@ -1,0 +1,1 @@
+"""Primitives that are classes of Python methods, their equations, and rules made of other rules."""
