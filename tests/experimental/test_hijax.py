@@ -52,7 +52,7 @@ def wide() -> Any:
         yield
 
 
-TRANSFORMED = {
+TRANSFORMED: dict[str, Any] = {
     "value": lambda j, f: f,
     "jit": lambda j, f: j.jax.jit(f),
     "grad": lambda j, f: j.jax.grad(lambda *xs: j.np.sum(f(*xs)), (0, 1)),
@@ -89,7 +89,7 @@ def test_cotangents_that_are_added_up(transformed: str) -> None:
         np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-12)
 
 
-FORWARD = {
+FORWARD: dict[str, Any] = {
     "jvp": lambda j, f: lambda x, y: j.jax.jvp(f, (x, y), (y, x)),
     "jvp of one": lambda j, f: lambda x, y: j.jax.jvp(lambda x: f(x, y), (x,), (y,)),
     "jit of jvp": lambda j, f: j.jax.jit(lambda x, y: j.jax.jvp(f, (x, y), (y, x))),

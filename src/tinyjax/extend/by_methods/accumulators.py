@@ -11,7 +11,8 @@ from typing_extensions import override
 from tinyjax.arrays.arithmetic import add
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Zero
-from tinyjax.tracing.array import ArrayLike
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 
 
 class GradAccum(ABC):
@@ -31,13 +32,13 @@ class GradAccum(ABC):
 class ValAccum(GradAccum):
     """Adds up arrays."""
 
-    total: ArrayLike | Zero | None = None
+    total: Array | None = None
 
     @override
     def accum(self, x: ArrayLike | Zero | None) -> None:
         if x is None or isinstance(x, Zero):
             return
-        self.total = x if self.total is None or isinstance(self.total, Zero) else add(self.total, x)
+        self.total = as_array(x) if self.total is None else add(self.total, as_array(x))
 
 
 @final

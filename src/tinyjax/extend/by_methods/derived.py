@@ -38,6 +38,11 @@ class _Marks(tuple[bool, ...]):
     __slots__ = ()
 
 
+def _marks(nzs_in: Any) -> _Marks:
+    found: list[Any] = tree.flatten(nzs_in)[0]
+    return _Marks(found)
+
+
 def _lin(self: HiPrim, nzs_in: Any, *primals: Any) -> Any:
     return self(*primals), primals
 
@@ -47,7 +52,7 @@ def _linearized(self: HiPrim, residuals: Any, *tangents: Any) -> Any:
 
 
 def _forward_of_jvp(self: HiPrim, nzs_in: Any, /, *args: Any) -> Any:
-    return self(*args), (args, _Marks(tree.flatten(nzs_in)[0]))
+    return self(*args), (args, _marks(nzs_in))
 
 
 def _backward_of_jvp(self: HiPrim, res: Any, outgrad: Any, /) -> Any:
@@ -57,7 +62,7 @@ def _backward_of_jvp(self: HiPrim, res: Any, outgrad: Any, /) -> Any:
 
 def _forward_of_lin(self: HiPrim, nzs_in: Any, /, *args: Any) -> Any:
     out, residuals, *rest = self.lin(nzs_in, *args)
-    return (out, (residuals, _Marks(tree.flatten(nzs_in)[0])), *rest)
+    return (out, (residuals, _marks(nzs_in)), *rest)
 
 
 def _backward_of_lin(self: HiPrim, res: Any, outgrad: Any, /) -> Any:

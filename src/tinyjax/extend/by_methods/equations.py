@@ -160,7 +160,8 @@ class HiCall(ArrayPrimitive):
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
         with ensure_compile_time_eval():
-            return [as_array(out).concrete() for out in self._expanded(*map(ConcreteArray, args))]
+            outs = self._expanded(*map(ConcreteArray, args))
+        return [out.value for out in outs if isinstance(out, ConcreteArray)]
 
     @override
     def jvp_arrays(
@@ -214,9 +215,8 @@ class HiCall(ArrayPrimitive):
         leaves, structure = tree.flatten(outs)
         tree.check_same_structure(f"batch of {definition.name}", definition.methods.out_tree, structure, "out_aval",
                                   "what it returns")  # fmt: skip
-        return as_arrays(leaves, lambda i: f"batch of {definition.name}: result {i}"), tree.up_to(
-            f"batch of {definition.name}", definition.methods.out_tree, dims
-        )
+        places: list[Any] = tree.up_to(f"batch of {definition.name}", definition.methods.out_tree, dims)
+        return as_arrays(leaves, lambda i: f"batch of {definition.name}: result {i}"), places
 
     @override
     def transpose_arrays(

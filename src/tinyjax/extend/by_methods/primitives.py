@@ -19,6 +19,7 @@ from tinyjax.ir.primitive import BatchAxis, Zero
 from tinyjax.ir.tangents import with_zeros
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import bind
+from tinyjax.tracing.functions import as_arrays
 from tinyjax.transforms.batch import add_axis
 
 if TYPE_CHECKING:
@@ -101,7 +102,13 @@ class HiPrim:
         if structure != self.in_tree:
             tree.check_same_structure(f"the arguments of {type(self).__name__}", self.in_tree, structure, "in_avals",
                                       "the arguments")  # fmt: skip
-        return tree.unflatten(self.out_tree, bind(HiCall(Definition(self)), *map(tnp.asarray, leaves)))
+        return tree.unflatten(
+            self.out_tree,
+            bind(
+                HiCall(Definition(self)),
+                *as_arrays(leaves, lambda i: f"{type(self).__name__}: argument{tree.paths(structure)[i]}"),
+            ),
+        )
 
     def check(self, *arg_tys: Any) -> None:
         """For a subclass that refuses some types: it is called when the primitive is made."""
@@ -169,9 +176,9 @@ class HiPrim:
 
     @override
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and isinstance(other, HiPrim) and (
-            self.params == other.params and self.effects == other.effects
-        )  # fmt: skip
+        if not isinstance(other, HiPrim) or type(self) is not type(other):
+            return False
+        return self.params == other.params and self.effects == other.effects
 
 
 #: The name in JAX 0.10.
@@ -192,7 +199,8 @@ def _add(said: str, accum: Any, ct: Any) -> None:
     if ct is None or isinstance(ct, Zero):
         return
     leaves, structure = tree.flatten(accum)
-    for x, found in zip(leaves, tree.up_to(said, structure, ct), strict=True):
+    cts: list[Any] = tree.up_to(said, structure, ct)
+    for x, found in zip(leaves, cts, strict=True):
         if isinstance(x, GradAccum):
             x.accum(found)
 
@@ -313,7 +321,8 @@ def _spread(structure: PyTreeDef, dims: Any) -> tuple[int | None, ...]:
     """An axis for each leaf: one for all, or a tree."""
     if dims is None or isinstance(dims, int):
         return (dims,) * structure.num_leaves
-    return tuple(tree.up_to("the mapped axes", structure, dims))
+    found: list[Any] = tree.up_to("the mapped axes", structure, dims)
+    return tuple(found)
 
 
 def _with_axis(avals: Sequence[ShapedArray], dims: Sequence[int | None], axis: BatchAxis) -> list[ShapedArray]:
