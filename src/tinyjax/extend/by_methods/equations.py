@@ -161,7 +161,7 @@ class HiCall(ArrayPrimitive):
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
         with ensure_compile_time_eval():
             outs = self._expanded(*map(ConcreteArray, args))
-        return [out.value for out in outs if isinstance(out, ConcreteArray)]
+        return [value for out in outs if (value := out.concrete()) is not None]
 
     @override
     def jvp_arrays(
