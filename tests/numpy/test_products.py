@@ -198,3 +198,20 @@ def test_einsum_errors() -> None:
         tnp.einsum("ij")
     with pytest.raises(InputError, match="a list of its axes"):
         tnp.einsum(x, x)
+
+
+@pytest.mark.parametrize("matrices", [(3, 4), (2, 3, 4), (1, 3, 4), (0, 4)])
+@pytest.mark.parametrize("vectors", [(4,), (2, 4), (1, 4), (5, 2, 4), (0, 4)])
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "int32"])
+def test_matrices_and_vectors(matrices: tuple[int, ...], vectors: tuple[int, ...], dtype: str) -> None:
+    if 0 in vectors[:-1] and len(matrices) == 3 and matrices[0] == 2:
+        pytest.skip("2 and 0 don't go together")
+    m, v = numbers(dtype, *matrices), numbers(dtype, *vectors, seed=1)
+    check("matvec", m, v)
+    check("vecmat", v, np.swapaxes(m, -1, -2))
+
+
+def test_one_matrix_and_many_vectors_are_one_product() -> None:
+    m, v = np.ones((3, 4)), np.ones((5, 4))
+    for program in (make_jaxpr(tnp.matvec)(m, v), make_jaxpr(tnp.vecmat)(v, m.T), make_jaxpr(tnp.vecmat)(v[0], m.T)):
+        assert {eqn.primitive.name for eqn in program.jaxpr.eqns} <= {"dot_general", "transpose"}

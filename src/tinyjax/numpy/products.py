@@ -184,6 +184,10 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     x, y = as_array(x1), as_array(x2)
     if x.aval.ndim < 2 or not y.aval.ndim:
         raise ShapeError(f"matvec takes matrices and vectors, got {x.aval} and {y.aval}")
+    if y.aval.ndim == 1:
+        return matmul(x, y)
+    if x.aval.ndim == 2:  # the vectors are the rows of one matrix
+        return matmul(y, x.mT)
     return matmul(x, y[..., None])[..., 0]
 
 
@@ -199,4 +203,6 @@ def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     x, y = as_array(x1), as_array(x2)
     if not x.aval.ndim or y.aval.ndim < 2:
         raise ShapeError(f"vecmat takes vectors and matrices, got {x.aval} and {y.aval}")
+    if x.aval.ndim == 1 or y.aval.ndim == 2:
+        return matmul(conjugate(x), y)
     return matmul(conjugate(x)[..., None, :], y)[..., 0, :]
