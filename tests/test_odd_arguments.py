@@ -7,6 +7,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.ndimage
+import jax.scipy.signal
+import jax.scipy.special
 import ml_dtypes
 import numpy as np
 import pytest
@@ -83,3 +86,48 @@ def test_select_takes_arrays_as_lists_of_rows() -> None:
 def test_python_bools_are_seeds(seed: bool) -> None:
     want = jax.random.key_data(jax.random.key(seed))
     np.testing.assert_array_equal(tj.random.key_data(tj.random.key(seed)), want)
+
+
+LISTS: dict[str, Callable[[Any], Any]] = {
+    "ndtr": lambda lib: lib.scipy.special.ndtr([1.0, 2.0]),
+    "log_ndtr": lambda lib: lib.scipy.special.log_ndtr([1.0, -2.0]),
+    "spence": lambda lib: lib.scipy.special.spence([1.0, 2.0, 3.0]),
+    "expn": lambda lib: lib.scipy.special.expn([1, 2], [1.0, 2.0]),
+    "detrend": lambda lib: lib.scipy.signal.detrend([1.0, 2.0, 4.0]),
+    "map_coordinates": lambda lib: lib.scipy.ndimage.map_coordinates([[1.0, 2.0], [3.0, 4.0]], [[0.0, 1.0]] * 2, 1),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_lists_of_numbers_are_arrays_where_they_are_in_jax(name: str) -> None:
+    want, got = LISTS[name](jax), LISTS[name](tj)
+    np.testing.assert_allclose(got, want, 1e-12, 1e-14)
+    assert got.dtype == want.dtype
+
+
+BOOLS: dict[str, Callable[[Any], Any]] = {
+    "multigammaln": lambda lib: (lib.scipy.special.multigammaln(True, 2), lib.scipy.special.multigammaln(X > 0, 1)),
+    "unravel_index": lambda lib: lib.numpy.unravel_index(X > 0.3, (2, 3)),
+}
+
+
+@pytest.mark.parametrize("name", BOOLS)
+def test_bools_are_integers(name: str) -> None:
+    for got, want in zip(BOOLS[name](tj), BOOLS[name](jax), strict=True):
+        np.testing.assert_allclose(got, want, 1e-12)
+        assert got.dtype == want.dtype
+
+
+NOTHING: dict[str, Callable[[Any, Any], Any]] = {
+    "welch": lambda signal, x: signal.welch(x),
+    "csd": lambda signal, x: signal.csd(x, np.ones((*x.shape[:-1], 3), x.dtype)) if x.ndim == 1 else (),
+    "stft": lambda signal, x: signal.stft(x),
+}
+
+
+@pytest.mark.filterwarnings("ignore:nperseg")
+@pytest.mark.parametrize("x", [np.zeros(0), np.zeros((2, 0)), np.zeros(0, np.float32), np.zeros(0, np.complex64)])
+@pytest.mark.parametrize("name", NOTHING)
+def test_spectra_of_nothing(name: str, x: Any) -> None:
+    got, want = NOTHING[name](tj.scipy.signal, x), NOTHING[name](jax.scipy.signal, x)
+    assert [(y.shape, y.dtype) for y in got] == [(y.shape, y.dtype) for y in want]

@@ -145,6 +145,8 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike | Array) -> tuple[Array, 
     (Array(1, dtype=int64, weak_type=True), Array(2, dtype=int64, weak_type=True))
     """
     places, sizes = as_array(indices), _sizes_to_compute_with(shape)
+    if places.dtype == BOOL:
+        places = astype(places, INT64)
     if places.dtype not in INTEGERS:
         raise InputError(f"unravel_index: positions must be integers, got {places.aval}")
     own, total = places.dtype, math.prod(sizes, start=1)

@@ -10,8 +10,9 @@ from typing import Final
 
 import tinyjax.numpy as tnp
 from tinyjax.errors import ShapeError, UnsupportedError
-from tinyjax.ir.dtypes import INTEGERS
+from tinyjax.ir.dtypes import INTEGERS, HostArray
 from tinyjax.lax.binding import sequence
+from tinyjax.numpy.signatures import Nested
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -36,7 +37,11 @@ _PLACES: Final[Mapping[str, Callable[[Array, int], Array]]] = MappingProxyType(
 
 
 def map_coordinates(
-    input: ArrayLike, coordinates: Sequence[ArrayLike], order: int, mode: str = "constant", cval: ArrayLike = 0.0
+    input: Nested,
+    coordinates: Sequence[Nested] | Array | HostArray,
+    order: int,
+    mode: str = "constant",
+    cval: ArrayLike = 0.0,
 ) -> Array:
     """The values of an image at coordinates, one array for each dimension, all of one shape: that of the result.
 
@@ -54,7 +59,7 @@ def map_coordinates(
     ... )
     Array([3.5, 8.5], dtype=float64)
     """
-    x = as_array(input)
+    x = tnp.asarray(input)
     if len(places_of := sequence("map_coordinates: coordinates", coordinates)) != x.ndim:
         raise ShapeError(f"map_coordinates: {x.ndim} dimensions need as many coordinates, got {len(places_of)}")
     given: object = mode
@@ -63,7 +68,7 @@ def map_coordinates(
     if order not in (0, 1):
         raise UnsupportedError(f"map_coordinates: order is 0 (nearest) or 1 (linear), got {order}")
     outside = as_array(cval).astype(x.dtype)
-    neighbours = [(_linear if order else _nearest)(as_array(at)) for at in places_of]
+    neighbours = [(_linear if order else _nearest)(tnp.asarray(at)) for at in places_of]
     terms = []
     for corner in itertools.product(*neighbours):
         places = tuple(_PLACES[mode](at, size) for (at, _), size in zip(corner, x.shape, strict=True))

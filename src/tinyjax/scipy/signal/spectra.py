@@ -15,7 +15,7 @@ import tinyjax.numpy as tnp
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.shaping import canonical_axis, integer
 from tinyjax.errors import ChoiceError, InputError, ShapeError
-from tinyjax.ir.dtypes import COMPLEXES, DType, real_dtype
+from tinyjax.ir.dtypes import COMPLEXES, DType, complex_dtype, real_dtype
 from tinyjax.numpy.signatures import PadMode
 from tinyjax.scipy.signal.trends import detrend as without_trend
 from tinyjax.tracing.array import Array, ArrayLike
@@ -58,6 +58,9 @@ def stft(
     """
     (signal,) = promote_inexact(as_array(x))
     at = canonical_axis(axis, signal.ndim, "stft")
+    if not signal.size:
+        nothing = tnp.zeros(signal.shape, real_dtype(signal.dtype))
+        return nothing, nothing, nothing.astype(complex_dtype(nothing.dtype))
     segments = _segments("stft", signal, signal.shape[at], window, nperseg, noverlap, nfft, detrend, at)
     onesided = return_onesided and signal.dtype not in COMPLEXES
     moved = _extended(tnp.moveaxis(signal, at, -1), segments, boundary)
@@ -107,6 +110,10 @@ def csd(
     other = others[0] if others else one
     at = canonical_axis(axis, one.ndim, "csd")
     first, second = tnp.moveaxis(one, at, -1), tnp.moveaxis(other, at, -1)
+    if not (first.size and second.size):
+        shape = (*tnp.broadcast_shapes(first.shape[:-1], second.shape[:-1]), min(first.shape[-1], second.shape[-1]))
+        nothing = tnp.moveaxis(tnp.zeros(shape, real_dtype(one.dtype)), -1, at)
+        return nothing, nothing if y is None else nothing.astype(complex_dtype(nothing.dtype))
     length = max(first.shape[-1], second.shape[-1])
     segments = _segments("csd", one, length, window, nperseg, noverlap, nfft, detrend, at)
     onesided = return_onesided and one.dtype not in COMPLEXES

@@ -13,12 +13,12 @@ from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.shaping import canonical_axis, integers
 from tinyjax.errors import ChoiceError, InputError, UnsupportedError
 from tinyjax.ir.dtypes import HostArray, real_dtype
-from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import as_array
+from tinyjax.numpy.signatures import Nested
+from tinyjax.tracing.array import Array
 
 
 def detrend(
-    data: ArrayLike,
+    data: Nested,
     axis: SupportsIndex = -1,
     type: str = "linear",
     bp: SupportsIndex | Sequence[SupportsIndex] = 0,
@@ -40,7 +40,7 @@ def detrend(
         raise UnsupportedError("detrend: overwrite_data is not supported, because arrays are immutable")
     if type not in ("constant", "linear"):
         raise ChoiceError(f"detrend: type is 'constant' or 'linear', got {type!r}")
-    (x,) = promote_inexact(as_array(data))
+    (x,) = promote_inexact(tnp.asarray(data))
     at = canonical_axis(axis, x.ndim, "detrend")
     if type == "constant":
         return x - tnp.mean(x, at, keepdims=True)

@@ -12,6 +12,7 @@ from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import FLOAT64
+from tinyjax.numpy.signatures import Nested
 from tinyjax.primitives import special as primitives
 from tinyjax.scipy.special.promoted import applied, strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
@@ -44,18 +45,18 @@ def erfinv(x: ArrayLike) -> Array:
     return applied("erfinv", primitives.erf_inv, x)
 
 
-def ndtr(x: ArrayLike) -> Array:
+def ndtr(x: Nested) -> Array:
     """The distribution function of the normal distribution: the part of it that is below x.
 
     >>> import numpy as np
     >>> ndtr(np.array([0.0, 1.0, -10.0]))
     Array([5.00000000e-01, 8.41344746e-01, 7.61985302e-24], dtype=float64)
     """
-    (found,) = strong_floats("ndtr", x)
+    (found,) = strong_floats("ndtr", tnp.asarray(x))
     return lax.erfc(found * -math.sqrt(0.5)) * 0.5
 
 
-def log_ndtr(x: ArrayLike, series_order: SupportsIndex = 3) -> Array:
+def log_ndtr(x: Nested, series_order: SupportsIndex = 3) -> Array:
     """The logarithm of `ndtr`, also where that is too small a number. There it is as exact as the dtype, whatever the
     `series_order` from 0 to 30.
 
@@ -68,7 +69,7 @@ def log_ndtr(x: ArrayLike, series_order: SupportsIndex = 3) -> Array:
     """
     if integer(series_order, "log_ndtr: series_order") not in range(31):
         raise ChoiceError(f"log_ndtr: series_order must be non-negative and <= 30, got {series_order!r}")
-    (found,) = strong_floats("log_ndtr", x)
+    (found,) = strong_floats("log_ndtr", tnp.asarray(x))
     return _log_ndtr(found)
 
 

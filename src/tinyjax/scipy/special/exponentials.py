@@ -11,6 +11,7 @@ import numpy as np
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.api.rules.custom_jvp import custom_jvp
+from tinyjax.numpy.signatures import Nested
 from tinyjax.prepared.functions import prepared_with_loops
 from tinyjax.scipy.special.promoted import strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
@@ -32,13 +33,13 @@ def exp1(x: ArrayLike) -> Array:
     return _integral(lax.full_like(found, 1), found)
 
 
-def expn(n: ArrayLike, x: ArrayLike) -> Array:
+def expn(n: Nested, x: Nested) -> Array:
     """The integral of exp(-x t) / t**n over t from 1 to infinity, for a whole number n; it has a derivative in x only.
 
     >>> expn(2, 1.0)
     Array(0.14849551, dtype=float64)
     """
-    order, found = strong_floats("expn", n, x)
+    order, found = strong_floats("expn", tnp.asarray(n), tnp.asarray(x))
     return _integral(lax.stop_gradient(order), found)
 
 

@@ -140,7 +140,8 @@ def multigammaln(a: ArrayLike, d: SupportsIndex) -> Array:
     >>> multigammaln(3.0, 2)
     Array(1.55019499, dtype=float64)
     """
-    (found,), size = strong_floats("multigammaln", a), integer(d, "multigammaln: the dimension d")
+    size = integer(d, "multigammaln: the dimension d")
+    found, _ = strong_floats("multigammaln", a, size)  # bools become integers by it
     if size < 1:
         raise ShapeError(f"multigammaln: the dimension d is at least 1, got {size}")
     total = lax.lgamma(found)

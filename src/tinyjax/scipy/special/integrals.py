@@ -13,6 +13,7 @@ from tinyjax import lax
 from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64
+from tinyjax.numpy.signatures import Nested
 from tinyjax.prepared.functions import prepared_with_loops
 from tinyjax.scipy.special.errors import ndtr
 from tinyjax.scipy.special.promoted import floats, strong_floats
@@ -104,13 +105,13 @@ def _bernoulli(count: int) -> tuple[float, ...]:
     return tuple(float(numbers[2 * k] / math.factorial(2 * k + 1)) for k in range(1, count + 1))
 
 
-def spence(x: ArrayLike) -> Array:
+def spence(x: Nested) -> Array:
     """Spence's function: the integral of log(t) / (1 - t) from 1 to x; nan for negative x.
 
     >>> spence(np.array([0.0, 1.0, 2.0]))
     Array([ 1.64493407, -0.        , -0.82246703], dtype=float64)
     """
-    return _spence(*strong_floats("spence", x))
+    return _spence(*strong_floats("spence", tnp.asarray(x)))
 
 
 @custom_jvp
