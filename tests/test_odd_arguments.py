@@ -131,3 +131,27 @@ NOTHING: dict[str, Callable[[Any, Any], Any]] = {
 def test_spectra_of_nothing(name: str, x: Any) -> None:
     got, want = NOTHING[name](tj.scipy.signal, x), NOTHING[name](jax.scipy.signal, x)
     assert [(y.shape, y.dtype) for y in got] == [(y.shape, y.dtype) for y in want]
+
+
+def square(x: Any) -> Any:
+    return (x * x).sum()
+
+
+NAMES: dict[str, Callable[[Any], object]] = {
+    "static_argnames": lambda given: tj.jit(square, static_argnames=given),
+    "donate_argnames": lambda given: tj.jit(square, donate_argnames=given),
+    "make_jaxpr": lambda given: tj.make_jaxpr(square, static_argnames=given)(X),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("given", [3, 0, True, 1.5, [1], np.array(1), len, (None,)])
+def test_names_of_arguments_are_strings(name: str, given: Any) -> None:
+    with pytest.raises(TinyjaxError, match="names of arguments are strings, got"):
+        NAMES[name](given)
+
+
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "jacfwd", "jacrev", "hessian"])
+def test_argnums_are_positions(name: str) -> None:
+    with pytest.raises(TinyjaxError, match="argnums is the position of an argument, or a sequence of positions, got N"):
+        getattr(tj, name)(square, argnums=None)(X)

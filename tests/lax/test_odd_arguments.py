@@ -238,6 +238,7 @@ zero: Any = np.array(1)
 NOT_SEVERAL: list[tuple[Callable[[], object], str]] = [
     (lambda: many.concatenate(1, 0), "concatenate: operands is a sequence, such as a tuple, not 1"),
     (lambda: many.concatenate(zero, 0), "concatenate: operands is a sequence"),
+    (lambda: many.gather(B, zero, lax.GatherDimensionNumbers((), (), ()), (1, 1), mode=[1]), "unknown mode"),
     (lambda: many.pad(B, 0.0, 1), "pad: padding_config is a sequence, such as a tuple, not 1"),
     (lambda: many.pad(B, 0.0, (1, 2)), "pad: an entry of padding_config is a sequence, such as a tuple, not 1"),
     (lambda: many.pad(B, 0.0, ((1, 2), (3, 4))), "pad: an entry of padding_config has 3 parts, got 2"),

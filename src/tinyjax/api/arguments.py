@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
 from attrs import frozen
@@ -79,7 +79,15 @@ def as_tuple(numbers: int | Sequence[int] | None) -> tuple[int, ...]:
 
 
 def names_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names or ())
+    """One name or several, or none, as a tuple of strings."""
+    given: object = names
+    if names is None or isinstance(names, str):
+        return () if names is None else (names,)
+    if isinstance(given, Iterable) and getattr(given, "shape", None) != ():
+        listed = tuple(names)
+        if all(isinstance(name, str) for name in listed):
+            return listed
+    raise InputError(f"names of arguments are strings, got {names!r}")
 
 
 def resolve_position(number: int, count: int, what: str) -> int:
@@ -91,6 +99,9 @@ def resolve_position(number: int, count: int, what: str) -> int:
 
 def resolve_argnums(what: str, argnums: int | Sequence[int], count: int) -> list[int]:
     """The positions among `count` arguments to differentiate with respect to."""
+    given: object = argnums
+    if given is None:
+        raise InputError(f"{what}: argnums is the position of an argument, or a sequence of positions, got None")
     chosen = [resolve_position(number, count, f"{what}: argnums") for number in as_tuple(argnums)]
     if len(set(chosen)) < len(chosen):
         raise InputError(f"{what}: argnums {argnums} names an argument twice")
