@@ -291,6 +291,13 @@ def functions() -> Iterator[tuple[str, Callable[..., object]]]:
         "ir",
         "hlo",
         "interop.jax",
+        "ops",
+        "scipy.fft",
+        "scipy.ndimage",
+        "scipy.stats",
+        "scipy.cluster.vq",
+        "scipy.sparse.linalg",
+        "experimental.sparse.linalg",
     ]
     for package in [tj, *(import_module(f"tinyjax.{name}") for name in packages)]:
         for name in getattr(package, "__all__", None) or dir(package):

@@ -19,6 +19,7 @@ from tinyjax.lax.layouts import OutSharding
 from tinyjax.primitives.gather import ScatterAdd, Scattering
 from tinyjax.primitives.scatter import ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.windows import GatherScatterMode
+from tinyjax.tracebacks import filter_package
 from tinyjax.tracing.array import Array, ArrayLike
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
@@ -189,3 +190,6 @@ _SUM: Final = _Combination("segment_sum", ScatterAdd, lambda out: tnp.sum(out, 0
 _PROD: Final = _Combination("segment_prod", ScatterMul, lambda out: tnp.prod(out, 0), lambda _: 1)
 _MAX: Final = _Combination("segment_max", ScatterMax, lambda out: tnp.max(out, 0), _least)
 _MIN: Final = _Combination("segment_min", ScatterMin, lambda out: tnp.min(out, 0), _greatest)
+
+
+filter_package(__name__, ["segment_max", "segment_min", "segment_prod", "segment_sum"])

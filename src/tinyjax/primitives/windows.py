@@ -45,7 +45,8 @@ class GatherScatterMode(enum.Enum):
         """A mode by its name: "clip", "fill", "drop" or "promise_in_bounds". None is "drop"."""
         if isinstance(mode, GatherScatterMode):
             return mode
-        found = _MODES.get(mode) if mode is None or isinstance(mode, str) else None
+        given: object = mode
+        found = _MODES.get(mode) if given is None or isinstance(given, str) else None
         if found is None:
             raise ChoiceError(f"unknown mode {mode!r}; the modes are 'clip', 'fill', 'drop' and 'promise_in_bounds'")
         return found

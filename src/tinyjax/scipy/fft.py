@@ -17,6 +17,7 @@ from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import ChoiceError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, HostArray
+from tinyjax.tracebacks import filter_package
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -185,3 +186,6 @@ def _factor(x: Array, norm: str | None) -> HostArray:
     elif norm == "forward":
         factor /= 2 * n
     return factor.astype(x.dtype)
+
+
+filter_package(__name__, ["dct", "dctn", "idct", "idctn"])

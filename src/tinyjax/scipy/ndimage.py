@@ -13,6 +13,7 @@ from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import INTEGERS, HostArray
 from tinyjax.lax.binding import sequence
 from tinyjax.numpy.signatures import Nested
+from tinyjax.tracebacks import filter_package
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -99,3 +100,6 @@ def _linear(at: Array) -> list[tuple[Array, Array | None]]:
 def _rounded(x: Array) -> Array:
     """To the nearest integer; halves away from zero."""
     return x if x.dtype in INTEGERS else tnp.trunc(x + tnp.copysign(0.5, x))
+
+
+filter_package(__name__, ["map_coordinates"])

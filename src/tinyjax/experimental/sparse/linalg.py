@@ -11,6 +11,7 @@ from tinyjax.errors import ChoiceError, DtypeError, ShapeError
 from tinyjax.experimental.sparse.bcsr import BCSR
 from tinyjax.experimental.sparse.matrices import product
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.tracebacks import filter_package
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -72,3 +73,6 @@ def spsolve(
         lambda _, b: solve(True, tnp.asarray(b)),
     )
     return found
+
+
+filter_package(__name__, ["spsolve"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tinyjax.numpy as tnp
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.errors import ShapeError
+from tinyjax.tracebacks import filter_package
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -34,3 +35,6 @@ def vq(obs: ArrayLike, code_book: ArrayLike, check_finite: bool = True) -> tuple
     squares = tnp.sum((points[:, None] - codes[None]) ** 2, -1)
     nearest = tnp.argmin(squares, -1)
     return nearest, tnp.sqrt(tnp.min(squares, -1))
+
+
+filter_package(__name__, ["vq"])

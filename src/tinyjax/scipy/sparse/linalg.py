@@ -20,6 +20,7 @@ from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.scipy.sparse import krylov
 from tinyjax.scipy.sparse.krylov import Operator
+from tinyjax.tracebacks import filter_package
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -222,3 +223,6 @@ def _function(name: str, linear: Linear[T], size: int | None) -> Callable[[Any],
         matrix: Any = as_array(linear) if isinstance(linear, np.ndarray) else linear
         return lambda x: matrix @ x
     raise InputError(f"{name}: a linear operator must be either a function or ndarray, got {linear!r}")
+
+
+filter_package(__name__, ["bicgstab", "cg", "gmres"])

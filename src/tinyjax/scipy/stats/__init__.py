@@ -30,6 +30,7 @@ from tinyjax.scipy.stats.descriptive import mode as mode
 from tinyjax.scipy.stats.descriptive import rankdata as rankdata
 from tinyjax.scipy.stats.descriptive import sem as sem
 from tinyjax.scipy.stats.kernel_density import gaussian_kde as gaussian_kde
+from tinyjax.tracebacks import filter_package
 
 __all__ = [
     "bernoulli",
@@ -63,3 +64,6 @@ __all__ = [
     "vonmises",
     "wrapcauchy",
 ]
+
+
+filter_package(__name__, ["mode", "rankdata", "sem"])
