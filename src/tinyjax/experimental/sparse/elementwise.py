@@ -127,8 +127,7 @@ def divide(x: M, y: Coordinates | ArrayLike) -> M:
             "division by a sparse array isn't defined, as its zeros would give inf or nan. Write .todense() if that is "
             "right."
         )
-    (one,) = (tnp.asarray(1.0, dtype=tnp.result_type(x.data, as_array(y), 1.0)),)
-    return x.with_data(bcoo_multiply_dense(x, one / as_array(y)))
+    return x.with_data(bcoo_multiply_dense(x, tnp.ones((), x.data.dtype) / as_array(y)))
 
 
 def add(x: M, y: Coordinates | ArrayLike) -> M | Array:
