@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -130,3 +131,17 @@ def test_what_a_neighbour_needs_is_not_offered() -> None:
 
     assert tnp.where.__module__ == "tinyjax.numpy.logic"
     assert not {"check_arity", "Context", "as_precision"} & set(dir(primitives))
+
+
+@pytest.mark.parametrize("package", sorted(calling("modules_later")))
+def test_a_package_imports_the_modules_that_are_read_from_it(package: str) -> None:
+    """Those that it names for type checkers, and others; nothing that isn't there."""
+    found = dict(reexported(ROOT.parent / package.replace(".", "/") / "__init__.py"))
+    assert set(found.values()) == {package}
+    modules = [f"{package}.{name}" for name in found]
+    read = f"import sys, {package}\nfor name in {modules}: assert name in sys.modules or eval(name).__name__ == name"
+    subprocess.run([sys.executable, "-c", read], check=True)
+    module = import_module(package)
+    with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nothing'"):
+        module.nothing  # noqa: B018
+    assert not hasattr(module, "__wrapped__")

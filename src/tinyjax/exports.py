@@ -5,12 +5,14 @@ everything that some modules define calls `collect`; for type checkers and edito
 derived from the modules: `pytest tests/test_exports.py --update-golden` writes it.
 
 A large package loads what it offers when that is first used: `publish_later` and `collect_later`. Where its names are
-stands in its stub, which these read.
+stands in its stub, which these read. One that others take modules from, some of which few programs need, loads such a
+module when it is first used: `modules_later`.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
@@ -75,6 +77,23 @@ def collect_later(package: str, *modules: str, packages: Iterable[str] = ()) -> 
     The modules are what the stub is derived from.
     """
     publish_later(package)
+
+
+def modules_later(package: str) -> None:
+    """Has a module of a package be imported when it is first read from there: `primitives.sorting.Sort`.
+
+    For modules with what few programs need. The package says under TYPE_CHECKING which of them are read so.
+    """
+    own = vars(sys.modules[package])
+    del own[modules_later.__name__]
+
+    def load(name: str) -> ModuleType:
+        module = f"{package}.{name}"
+        if name.startswith("_") or find_spec(module) is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return import_module(module)
+
+    own["__getattr__"] = loading(load)
 
 
 def _stub(package: str) -> Iterator[tuple[str, str]]:

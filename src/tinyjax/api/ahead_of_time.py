@@ -5,17 +5,17 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, cast
 
+from tinyjax import refs
 from tinyjax.api.arguments import split_resolved
 from tinyjax.api.bound import Bound
 from tinyjax.api.jit_refs import Lendings, OfRefs
-from tinyjax.api.lowered import Lowered
-from tinyjax.api.traced import Traced
-from tinyjax.refs.lending import Places
-from tinyjax.refs.staged import places_among, with_arrays
 from tinyjax.tracebacks import filtered
 
 if TYPE_CHECKING:
     from tinyjax.api.explain import Explanation
+    from tinyjax.api.lowered import Lowered
+    from tinyjax.api.traced import Traced
+    from tinyjax.refs.lending import Places
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,7 +43,7 @@ class AheadOfTime(Bound[P, R]):
         closes over."""
         form, given, named = self._of_arrays(args, kwargs)
         call = split_resolved(self._refs.fun, args, kwargs, *self._static)
-        found = form.record_of(given, named, places_among(call.function, call.args, call.kwargs))
+        found = form.record_of(given, named, refs.staged.places_among(call.function, call.args, call.kwargs))
         return cast("Traced[P, R]", found)  # it takes the Refs again
 
     @filtered
@@ -76,5 +76,7 @@ class AheadOfTime(Bound[P, R]):
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[AheadOfTime[P, R] | OfRefs, tuple[Any, ...], dict[str, Any]]:
         """A function of arrays in the place of Refs, and its arguments."""
-        places = places_among(self._refs.fun, args, kwargs)
-        return (self, args, kwargs) if places is None else (self._refs.of_refs(places), *with_arrays(args, kwargs))
+        places = refs.staged.places_among(self._refs.fun, args, kwargs)
+        if places is None:
+            return self, args, kwargs
+        return self._refs.of_refs(places), *refs.staged.with_arrays(args, kwargs)

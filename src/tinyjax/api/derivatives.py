@@ -6,7 +6,7 @@ Each works at the innermost active frame: what it computes there can be traced f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from attrs import evolve, frozen
@@ -32,9 +32,8 @@ from tinyjax.lax.layouts import left_to_xla
 from tinyjax.lax.placing import beside, mesh_of
 from tinyjax.meshes import Mesh, NamedSharding
 from tinyjax.primitives.boundaries import fit
+from tinyjax.primitives.casts import cast
 from tinyjax.primitives.structure import instantiate
-from tinyjax.primitives.unreduced import cast
-from tinyjax.refs.backward import BackwardState
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import active_frame, as_array, top_frame
 from tinyjax.tracing.core import activate
@@ -42,6 +41,9 @@ from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, Results, float0_zeros
 from tinyjax.transforms.kept import needed
 from tinyjax.transforms.unread import but_for_unread
+
+if TYPE_CHECKING:
+    from tinyjax.refs.backward import BackwardState
 
 
 @final

@@ -4,34 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from typing_extensions import Unpack
 
 from tinyjax.api.chosen_arguments import Differentiation, differentiated
 from tinyjax.api.non_finite import Check, Debugging, checked
-from tinyjax.api.signatures import (
-    A,
-    Aux,
-    B,
-    C,
-    FirstAndThird,
-    FirstThree,
-    FirstTwo,
-    JustFirst,
-    LastTwo,
-    NoAux,
-    One,
-    Other,
-    P,
-    Three,
-    Two,
-    Untyped,
-    Untyped2,
-    WithAux,
-)
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
+
+if TYPE_CHECKING:
+    from tinyjax.api.signatures import (
+        A,
+        Aux,
+        B,
+        C,
+        FirstAndThird,
+        FirstThree,
+        FirstTwo,
+        JustFirst,
+        LastTwo,
+        NoAux,
+        One,
+        Other,
+        P,
+        Three,
+        Two,
+        Untyped,
+        Untyped2,
+        WithAux,
+    )
 
 
 @overload

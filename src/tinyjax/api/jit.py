@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 from attrs import evolve
 from typing_extensions import override
 
+from tinyjax import api
 from tinyjax import backend as machine
 from tinyjax.api.ahead_of_time import AheadOfTime
 from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved
@@ -23,8 +24,6 @@ from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
 from tinyjax.api.misses import MissLog, note_miss, signature_key
 from tinyjax.api.named_functions import name_in_module
 from tinyjax.api.non_finite import Check, checked_program
-from tinyjax.api.traced import Traced as Record
-from tinyjax.api.traced import record
 from tinyjax.backend import EMBEDDED_BYTES
 from tinyjax.caching import BoundedCache, register
 from tinyjax.control.call import Call
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
     from tinyjax.api.explain import Explanation
+    from tinyjax.api.traced import Traced as Record
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -332,7 +332,7 @@ class Jitted(AheadOfTime[P, R]):
         donated = self._donation(args, kwargs, traced, avals)
         asked, lie = self._asked(call, traced, avals, treedef), lying_already(call, traced, avals)
         more = donated, asked, lie, self._largest, self._rerolling is not None, places
-        return record(self._fun, "jit", traced, call, self._static, treedef, avals, *more)
+        return api.traced.record(self._fun, "jit", traced, call, self._static, treedef, avals, *more)
 
     @override
     def explanation_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:

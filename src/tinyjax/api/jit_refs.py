@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
 
 from attrs import evolve
 
+from tinyjax import refs
 from tinyjax.api.jit_shardings import JitShardings
-from tinyjax.api.traced import Traced
 from tinyjax.caching import BoundedCache, register
-from tinyjax.refs.backward import LentAwayError
 from tinyjax.refs.lending import Lent, Places, lend, lending
 
 if TYPE_CHECKING:
     from tinyjax.api.explain import Explanation
+    from tinyjax.api.traced import Traced
 
 
 class OfRefs(Protocol):
@@ -73,7 +73,7 @@ class Lendings:
         def call() -> Any:
             try:
                 return made(*lent.args, **lent.kwargs)
-            except LentAwayError:  # before anything was run
+            except refs.backward.LentAwayError:  # before anything was run
                 return made.call_with_states(lent)
 
         return lent.run(call)

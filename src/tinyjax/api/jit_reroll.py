@@ -23,11 +23,11 @@ from tinyjax.prepared.stacked import AnyLaunch, StackedLaunch, free, operands_in
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray, active_frame
 from tinyjax.tracing.programs import Traced
-from tinyjax.transforms.border import Bordered, bordered
-from tinyjax.transforms.inline import inline, once_or_small
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
+
+    from tinyjax.transforms.border import Bordered
 
 #: What `jit` takes as `reroll`.
 Choice: TypeAlias = bool | Literal["auto"]
@@ -99,6 +99,7 @@ class Rerolling:
 
     def _with_loops(self, traced: Traced) -> tuple[Traced, int]:
         """The function, with loops in the place of layers, and how many equations these save."""
+        from tinyjax.transforms.inline import inline, once_or_small
         from tinyjax.transforms.known_arrays import spelled_out
         from tinyjax.transforms.reroll import reroll
         from tinyjax.transforms.sizes import Sizes
@@ -137,6 +138,8 @@ def staged_alone(
 
 @remembered
 def _border(jaxpr: Jaxpr, first: int) -> tuple[Bordered | None]:
+    from tinyjax.transforms.border import bordered  # few have loops
+
     return (bordered(jaxpr, first),)
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from attrs import evolve, frozen
 
-from tinyjax import backend
+from tinyjax import backend, primitives, refs
 from tinyjax.api.arguments import StaticCall
 from tinyjax.api.compiler_options import device_of, options_of
 from tinyjax.backend import Options
@@ -23,8 +23,6 @@ from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from tinyjax.meshes.named import check_sums, named_sharding
-from tinyjax.primitives.resharding import ShardingConstraint
-from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray, active_frame
@@ -213,7 +211,8 @@ def constrained(jaxpr: Jaxpr, asked: backend.Asked) -> Jaxpr:
                 sharding.check(atoms[i].aval.shape, what[i])
                 check_sums(what[i], sharding)
                 mesh = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)
-                (found[i],) = grown.bind(ShardingConstraint(NamedSharding(mesh, sharding.spec)), atoms[i])
+                constraint = primitives.resharding.ShardingConstraint(NamedSharding(mesh, sharding.spec))
+                (found[i],) = grown.bind(constraint, atoms[i])
         return found
 
     ins = lie(grown.invars, asked.ins, [f"argument {name or i}" for i, name in enumerate(names)])
@@ -278,7 +277,8 @@ def lying_already(call: StaticCall, traced: Traced, avals: Sequence[ShapedArray]
     """How the inputs of a program lie that was traced for a call; of arguments, also on which device they were put."""
     leaves = tree.flatten((call.args, call.kwargs))[0]
     kept = [x for x, aval in zip(leaves, avals, strict=True) if aval.dtype != FLOAT0]
-    found = lying([*traced.captured, *kept, *[x.current() if isinstance(x, Ref) else None for x in traced.cells]])
+    held = [x.current() if isinstance(x, refs.ref.Ref) else None for x in traced.cells]
+    found = lying([*traced.captured, *kept, *held])
     for i, leaf in enumerate(kept, len(traced.captured)):
         found[i] = found[i] or _chosen_device(leaf)
     return found

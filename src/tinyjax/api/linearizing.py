@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from typing_extensions import override
 
+from tinyjax import refs
 from tinyjax.contexts.cells import Cell, Cells
-from tinyjax.refs.backward import BackwardState
 from tinyjax.tracing.array import Array
+
+if TYPE_CHECKING:
+    from tinyjax.refs.backward import BackwardState
 
 
 @final
@@ -33,11 +36,11 @@ class Linearizing(Cells[Array]):
 
     @override
     def inside(self, cell: Cell[Array]) -> Array | None:
-        return self.states.get(cell) if isinstance(cell, BackwardState) else None
+        return self.states.get(cell) if isinstance(cell, refs.backward.BackwardState) else None
 
     @override
     def value(self, cell: Cell[Array], outside: Array) -> Array:
-        if not isinstance(cell, BackwardState):
+        if not isinstance(cell, refs.backward.BackwardState):
             return outside
         if cell not in self.states:
             self.states[cell] = self._enter(outside)
@@ -45,7 +48,7 @@ class Linearizing(Cells[Array]):
 
     @override
     def put(self, cell: Cell[Array], value: Array) -> Array:
-        if not isinstance(cell, BackwardState):
+        if not isinstance(cell, refs.backward.BackwardState):
             return self._leave(value)
         self.states[cell] = value
         return self._primal(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
+from tinyjax import refs
 from tinyjax.api.arguments import split_static
 from tinyjax.control.call import Call
 from tinyjax.errors import InputError
@@ -20,8 +21,6 @@ from tinyjax.lax.explicit import given
 from tinyjax.lax.layouts import own_sharding
 from tinyjax.lax.signatures import AnyTree, Pair, Triple
 from tinyjax.meshes import NamedSharding
-from tinyjax.refs.ref import Ref
-from tinyjax.refs.staged import without_refs
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -41,7 +40,7 @@ def abstractify(leaf: object) -> ShapedArray:
     """The type of an array, or of something that has a shape and a dtype."""
     if isinstance(leaf, ShapedArray):
         return leaf
-    if isinstance(leaf, Array | Ref):  # a Ref is no array: the error says what to do
+    if isinstance(leaf, Array | refs.ref.Ref):  # a Ref is no array: the error says what to do
         return as_array(leaf).aval
     described = getattr(leaf, "aval", None)
     if isinstance(described, ShapedArray):
@@ -90,7 +89,7 @@ def make_jaxpr(
 
     @filtered
     def make(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, Any]:  # the user's arguments
-        function, args, kwargs = without_refs(fun, args, kwargs)
+        function, args, kwargs = refs.staged.without_refs(fun, args, kwargs)
         call = split_static(function, args, kwargs, static_argnums, static_argnames)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         traced, _ = _traced(FlatFunction(call.function, "make_jaxpr", treedef), leaves)
@@ -178,7 +177,7 @@ def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any:  #
     {'twice': ShapedArray(f32[3])}
     """
     check_callable("eval_shape", fun)
-    function, args, kwargs = without_refs(fun, args, kwargs)
+    function, args, kwargs = refs.staged.without_refs(fun, args, kwargs)
     leaves, treedef = tree.flatten((args, kwargs))
     traced, lies = _traced(FlatFunction(function, "eval_shape", treedef), leaves)
     if not any(lies):

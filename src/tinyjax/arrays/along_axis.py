@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy.typing as npt
 
+from tinyjax import primitives
 from tinyjax.arrays.elementwise import astype, truth, user_dtype
 from tinyjax.arrays.intake import as_array, as_operand, refuse_kind, refuse_out
 from tinyjax.arrays.shaping import canonical_axis, expand_dims, ravel
@@ -15,12 +16,10 @@ from tinyjax.ir.dtypes import BOOL, INT64
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import made_once
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives.cumulative import CumProd, CumSum
-from tinyjax.primitives.reductions import ArgMax, ArgMin
 from tinyjax.primitives.shaping import Iota, Rev
-from tinyjax.primitives.sorting import Sort
 
 if TYPE_CHECKING:
+    from tinyjax.primitives.reductions import ArgMax, ArgMin
     from tinyjax.tracing.array import Array, ArrayLike
 
 
@@ -37,13 +36,13 @@ def _position(name: str, make: type[ArgMax | ArgMin], x: Array, axis: SupportsIn
 def argmax(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the first maximum, or of the first nan, along an axis or in row-major order."""
     refuse_out("argmax", out)
-    return _position("argmax", ArgMax, as_operand(a), axis, bool(keepdims))
+    return _position("argmax", primitives.reductions.ArgMax, as_operand(a), axis, bool(keepdims))
 
 
 def argmin(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the first minimum, or of the first nan, along an axis or in row-major order."""
     refuse_out("argmin", out)
-    return _position("argmin", ArgMin, as_operand(a), axis, bool(keepdims))
+    return _position("argmin", primitives.reductions.ArgMin, as_operand(a), axis, bool(keepdims))
 
 
 def _cumulative(
@@ -72,7 +71,7 @@ def cumsum(
 ) -> Array:
     """The sums of all elements so far, along an axis or in row-major order. Integers keep their dtype, bools are
     added as int64."""
-    return _cumulative("cumsum", CumSum, a, axis, dtype, out)
+    return _cumulative("cumsum", primitives.cumulative.CumSum, a, axis, dtype, out)
 
 
 def cumprod(
@@ -80,7 +79,7 @@ def cumprod(
 ) -> Array:
     """The products of all elements so far, along an axis or in row-major order. Integers keep their dtype, bools are
     multiplied as int64."""
-    return _cumulative("cumprod", CumProd, a, axis, dtype, out)
+    return _cumulative("cumprod", primitives.cumulative.CumProd, a, axis, dtype, out)
 
 
 def sort(
@@ -97,7 +96,7 @@ def sort(
     x = as_array(a)
     flat = ravel(x) if axis is None else x
     at = 0 if axis is None else canonical_axis(axis, x.aval.ndim, "sort")
-    (out,) = flat._bind(made_once(Sort, at, stable), flat)
+    (out,) = flat._bind(made_once(primitives.sorting.Sort, at, stable), flat)
     return out._bind(made_once(Rev, (at,)), out)[0] if descending else out
 
 
@@ -120,5 +119,5 @@ def argsort(
     places = flat._bind(made_once(Iota, user_dtype(dtype) or INT64, flat.aval.shape, at))[0]
     if descending and stable:
         (flat,), (places,) = flat._bind(made_once(Rev, (at,)), flat), flat._bind(made_once(Rev, (at,)), places)
-    sorted_places = flat._bind(made_once(Sort, at, stable), flat, places)[1]
+    sorted_places = flat._bind(made_once(primitives.sorting.Sort, at, stable), flat, places)[1]
     return sorted_places._bind(made_once(Rev, (at,)), sorted_places)[0] if descending else sorted_places

@@ -31,7 +31,7 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import REDUCED, UNREDUCED, Shape, as_axes
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives.collectives import PVary
+from tinyjax.primitives.casts import PVary
 from tinyjax.primitives.comparison import ne
 from tinyjax.primitives.conversion import array_dtype, conversion
 from tinyjax.primitives.selection import select_n

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, SupportsIndex
 
 import numpy.typing as npt
 
+from tinyjax import arrays
 from tinyjax.arrays import (
     along_axis,
     arithmetic,
@@ -17,9 +18,7 @@ from tinyjax.arrays import (
     reinterpretation,
     repeating,
     shaping,
-    taking,
 )
-from tinyjax.arrays.at import IndexUpdates
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.placed import Placed
 from tinyjax.backend import DeviceLike
@@ -32,6 +31,7 @@ from tinyjax.primitives.conversion import copy
 from tinyjax.tracebacks import filter_class, filtered_method
 
 if TYPE_CHECKING:
+    from tinyjax.arrays.at import IndexUpdates
     from tinyjax.tracing.array import Array, ArrayLike
 
 
@@ -213,7 +213,7 @@ class Methods(Placed):
     def at(self) -> IndexUpdates:
         """`x.at[index].set(values)` is what x would be after `x[index] = values`, as a new array; likewise `add`,
         `subtract`, `multiply`, `divide`, `power`, `min`, `max`, `apply` and `get`."""
-        return IndexUpdates(self._array)
+        return arrays.at.IndexUpdates(self._array)
 
     def __contains__(self, item: ArrayLike) -> bool:
         """Whether any element of a vector is equal to a scalar."""
@@ -265,7 +265,7 @@ class Methods(Placed):
         """The elements at these positions along an axis, or in row-major order."""
         refuse_out("take", out)
         x, positions = self._operands(indices)
-        return taking.take(x, positions, axis, mode, unique_indices, indices_are_sorted, fill_value)
+        return arrays.taking.take(x, positions, axis, mode, unique_indices, indices_are_sorted, fill_value)
 
 
 def _spread(

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from typing_extensions import override
 
+from tinyjax import arrays
 from tinyjax.arrays import arithmetic
-from tinyjax.arrays.basic_indexing import Index
 from tinyjax.arrays.elementwise import astype
-from tinyjax.arrays.indexing import getitem
 from tinyjax.arrays.products import matmul
 from tinyjax.errors import ImmutableArrayError, InputError, ShapeError
 from tinyjax.ir.aval import ShapedArray
@@ -20,6 +19,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.tracebacks import filter_class, show_users_frames
 
 if TYPE_CHECKING:
+    from tinyjax.arrays.basic_indexing import Index
     from tinyjax.tracing.array import Array, ArrayLike
 
 R = TypeVar("R")
@@ -258,7 +258,7 @@ class Operators(ABC):
 
     def __getitem__(self, key: Index) -> Array:
         try:
-            return getitem(self._array, key)
+            return arrays.indexing.getitem(self._array, key)
         except Exception as error:
             show_users_frames(error)
             raise

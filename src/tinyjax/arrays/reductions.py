@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
 
 import numpy.typing as npt
 
+from tinyjax import primitives
 from tinyjax.arrays.arithmetic import conjugate, multiply, real
 from tinyjax.arrays.elementwise import (
     apply,
@@ -48,15 +49,6 @@ from tinyjax.primitives import arithmetic
 from tinyjax.primitives.bitwise import logical_and, logical_or
 from tinyjax.primitives.elementwise import add, mul, sub
 from tinyjax.primitives.exponential import sqrt
-from tinyjax.primitives.reductions import (
-    ReduceAnd,
-    ReduceMax,
-    ReduceMin,
-    ReduceOr,
-    ReduceProd,
-    highest,
-    lowest,
-)
 from tinyjax.primitives.structure import ReduceSum
 
 if TYPE_CHECKING:
@@ -146,7 +138,11 @@ def prod(
     float32."""
     refuse_out("prod", out)
     chosen, start, mask = user_dtype(dtype), optional(initial), optional(where)
-    return _total("prod", ReduceProd, mul, _one, as_operand(a), axis, chosen, keepdims, start, mask, promote_integers)
+    return _total("prod", _product, mul, _one, as_operand(a), axis, chosen, keepdims, start, mask, promote_integers)
+
+
+def _product(axes: tuple[int, ...]) -> Primitive:
+    return primitives.reductions.ReduceProd(axes)
 
 
 def _total(
@@ -195,7 +191,8 @@ def max(
 
 def _maximum(x: Array, axis: Axis, keepdims: bool, initial: Array | None = None, mask: Array | None = None) -> Array:
     _check_not_empty("max", x, axis, initial, mask)
-    return reduced("max", x, axis, keepdims, initial, mask, ReduceMax, arithmetic.max_, lowest)
+    kinds = primitives.reductions
+    return reduced("max", x, axis, keepdims, initial, mask, kinds.ReduceMax, arithmetic.max_, kinds.lowest)
 
 
 @prepared_operation
@@ -214,7 +211,8 @@ def min(
 
 def _minimum(x: Array, axis: Axis, keepdims: bool, initial: Array | None = None, mask: Array | None = None) -> Array:
     _check_not_empty("min", x, axis, initial, mask)
-    return reduced("min", x, axis, keepdims, initial, mask, ReduceMin, arithmetic.min_, highest)
+    kinds = primitives.reductions
+    return reduced("min", x, axis, keepdims, initial, mask, kinds.ReduceMin, arithmetic.min_, kinds.highest)
 
 
 def _check_not_empty(name: str, x: Array, axis: Axis, initial: Array | None, mask: Array | None) -> None:
@@ -255,7 +253,8 @@ def all(
 ) -> Array:
     """Whether no element is zero."""
     refuse_out("all", out)
-    return reduced("all", truth(as_operand(a)), axis, keepdims, None, optional(where), ReduceAnd, logical_and, _one)
+    make = primitives.reductions.ReduceAnd
+    return reduced("all", truth(as_operand(a)), axis, keepdims, None, optional(where), make, logical_and, _one)
 
 
 @prepared_operation
@@ -264,7 +263,8 @@ def any(
 ) -> Array:
     """Whether any element isn't zero."""
     refuse_out("any", out)
-    return reduced("any", truth(as_operand(a)), axis, keepdims, None, optional(where), ReduceOr, logical_or, _zero)
+    make = primitives.reductions.ReduceOr
+    return reduced("any", truth(as_operand(a)), axis, keepdims, None, optional(where), make, logical_or, _zero)
 
 
 # Statistics.

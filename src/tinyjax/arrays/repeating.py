@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
+from tinyjax import arrays
 from tinyjax.arrays import along_axis
 from tinyjax.arrays.elementwise import astype, broadcast_to
 from tinyjax.arrays.intake import as_array
 from tinyjax.arrays.operators import Operators
 from tinyjax.arrays.shaping import canonical_axis, integer, ravel, reshape
-from tinyjax.arrays.taking import take
 from tinyjax.deferred import LAID_OUT
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import INT64, INTEGERS, HostArray
@@ -58,17 +58,17 @@ def _along(
                 f"repeat: the size of the result is the sum of repeats, {given.aval}, which isn't known here. "
                 "Pass total_repeat_length, for a result of that size; or call it outside of jit and vmap."
             )
-        return take(x, as_array(_places(np.broadcast_to(np.asarray(known.data), (size,)))), at, "clip")
+        return arrays.taking.take(x, as_array(_places(np.broadcast_to(np.asarray(known.data), (size,)))), at, "clip")
     found = broadcast_to(given, (size,))
     total = integer(total_repeat_length, "repeat: total_repeat_length")
     if total < 0 or (total and not x.aval.shape[at]):
         raise ShapeError(f"repeat: a result of {total} elements can't be made of axis {at} of {x.aval}")
     if not total:
-        return take(x, as_array(np.zeros(0, np.int64)), at)
+        return arrays.taking.take(x, as_array(np.zeros(0, np.int64)), at)
     ends = along_axis.cumsum(astype(found, INT64))
     # As many have ended before a place as its element's number says.
     marks = as_array(np.zeros(total, np.int64)).at[ends].add(1, mode="drop", wrap_negative_indices=False)
-    return take(x, along_axis.cumsum(marks), at, "clip")
+    return arrays.taking.take(x, along_axis.cumsum(marks), at, "clip")
 
 
 def _vector(numbers: Sequence[object]) -> HostArray:

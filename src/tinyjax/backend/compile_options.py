@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from jaxlib import _jax
 
 from tinyjax.backend.early import without_jax
-from tinyjax.backend.stages import Options
+
+if TYPE_CHECKING:
+    from tinyjax.backend.stages import Options
 
 #: Options that XLA takes apart from the others.
 _APART: Final = (

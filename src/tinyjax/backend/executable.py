@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn, Protocol, cast, final
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, cast, final
 
 import numpy as np
 from attrs import frozen
@@ -24,7 +24,6 @@ from tinyjax.backend.nearby import give_away
 from tinyjax.backend.persistence import compile_or_read
 from tinyjax.backend.places import own_devices
 from tinyjax.backend.process import PROCESS
-from tinyjax.backend.stages import Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
 from tinyjax.errors import DeletedBufferError, DonationError, XlaError
@@ -33,6 +32,9 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, HostArray
 from tinyjax.ir.value import ConcreteValue, Data
 from tinyjax.meshes.sharding import SingleDeviceSharding
+
+if TYPE_CHECKING:
+    from tinyjax.backend.stages import Options
 
 
 def compile_text(

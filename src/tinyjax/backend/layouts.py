@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from attrs import evolve, frozen
 
 from tinyjax.backend.embedding import Constants, passed
-from tinyjax.backend.stages import Options
 from tinyjax.caching import bounded
 from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.traverse import nested_programs, record_values
 from tinyjax.meshes import AxisType, Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from tinyjax.meshes.named import check_sums
+
+if TYPE_CHECKING:
+    from tinyjax.backend.stages import Options
 
 
 @final

@@ -9,7 +9,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.program import Atom, Literal
 from tinyjax.ir.shapes import UNREDUCED, Axes
 from tinyjax.ir.varying import without
-from tinyjax.primitives.unreduced import cast
+from tinyjax.primitives.casts import cast
 
 
 def cast_operands(ctx: Context[Atom], args: Sequence[Atom], wanted: Sequence[Axes]) -> tuple[Atom, ...]:

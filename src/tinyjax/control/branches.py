@@ -15,9 +15,9 @@ from tinyjax.ir.merging import sourced
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.varying import axes_of, union
+from tinyjax.primitives.casts import cast
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.structure import full
-from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.dce import dce
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
 

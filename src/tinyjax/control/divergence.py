@@ -17,7 +17,8 @@ from tinyjax.ir.program import Jaxpr, Literal, Var
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.traverse import nested_programs, programs_of
 from tinyjax.ir.varying import union, without
-from tinyjax.primitives.collectives import AxisIndex, Cast, Collective, ReducingCollective
+from tinyjax.primitives.casts import Cast
+from tinyjax.primitives.collectives import AxisIndex, Collective, ReducingCollective
 from tinyjax.primitives.exchanges import AllGather
 
 

@@ -16,7 +16,8 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom
 from tinyjax.meshes.spec import PartitionSpec
 from tinyjax.primitives.bitwise import logical_and
-from tinyjax.primitives.collectives import axis_index, name_of, psum
+from tinyjax.primitives.casts import name_of
+from tinyjax.primitives.collectives import axis_index, psum
 from tinyjax.primitives.comparison import eq
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full

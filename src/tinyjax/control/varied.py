@@ -19,8 +19,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.varying import axes_of, union
-from tinyjax.primitives.collectives import Cast
-from tinyjax.primitives.unreduced import cast
+from tinyjax.primitives.casts import Cast, cast
 from tinyjax.transforms.inline import inline
 
 

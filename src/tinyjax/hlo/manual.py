@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 from attrs import frozen
@@ -13,7 +13,9 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.meshes.mesh import AbstractMesh, Mesh
 from tinyjax.meshes.named import NamedSharding
 from tinyjax.meshes.spec import PartitionSpec, axes_of, is_open
-from tinyjax.primitives.grouping import IndexGroups
+
+if TYPE_CHECKING:
+    from tinyjax.primitives.grouping import IndexGroups
 
 #: The first device of a mesh, by itself, as a mesh that nobody else has.
 FIRST: Final = AbstractMesh((1,), ("first device",))

@@ -25,6 +25,7 @@ RULES_FOR: Final[Mapping[str, Sequence[str]]] = {
     "checks": ("primitives.checks",),
     "collectives": (
         "control.shard_map",
+        "primitives.casts",
         "primitives.collectives",
         "primitives.exchanges",
         "primitives.resharding",
@@ -34,6 +35,7 @@ RULES_FOR: Final[Mapping[str, Sequence[str]]] = {
     "cond": ("control.cond",),
     "contractions": ("primitives.contractions",),
     "convolution": ("primitives.convolution",),
+    "cumulative": ("primitives.cumulative",),
     "custom_derivatives": (
         "control.checkpoint",
         "control.custom_derivatives",
@@ -64,7 +66,8 @@ RULES_FOR: Final[Mapping[str, Sequence[str]]] = {
         "primitives.keys",
         "primitives.threefry",
     ),
-    "reductions": ("primitives.cumulative", "primitives.reductions", "primitives.structure"),
+    "reducing": ("primitives.structure",),
+    "reductions": ("primitives.reductions",),
     "shapes": ("primitives.constant", "primitives.shaping", "primitives.slicing", "primitives.structure"),
     "sorting": ("primitives.sorting",),
     "special": ("primitives.bessel", "primitives.incomplete", "primitives.special"),

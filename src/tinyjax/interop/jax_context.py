@@ -26,8 +26,7 @@ from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shapes import REDUCED, UNREDUCED, Axes, unmarked
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.collectives import Cast
-from tinyjax.primitives.unreduced import casts
+from tinyjax.primitives.casts import Cast, casts
 
 # What JAX says of where an equation comes from is then the user's line, and not one of this library.
 source_info_util.register_exclusion(str(Path(__file__).parent.parent))

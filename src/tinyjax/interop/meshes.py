@@ -16,16 +16,9 @@ from tinyjax.control.sums_made import has_sums, with_sums_made
 from tinyjax.interop.jax_context import TO_JAX, Args, Function, JaxContext, jax_cast
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.meshes import Mesh
-from tinyjax.primitives.collectives import Cast, PVary
+from tinyjax.primitives.casts import Cast, PReduced, PVary, ReducedVaryCast, VaryUnreducedCast
 from tinyjax.primitives.resharding import ShardingConstraint
-from tinyjax.primitives.unreduced import (
-    AllGatherReduced,
-    PReduced,
-    ReducedVaryCast,
-    UnreducedPSum,
-    UnreducedReduceScatter,
-    VaryUnreducedCast,
-)
+from tinyjax.primitives.unreduced import AllGatherReduced, UnreducedPSum, UnreducedReduceScatter
 
 
 @TO_JAX.register(ShardMap)

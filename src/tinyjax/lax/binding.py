@@ -15,8 +15,8 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Axes
 from tinyjax.lax.signatures import AxisName
 from tinyjax.primitives.accuracy import AccuracyMode, Accurate, Tolerance
+from tinyjax.primitives.casts import casts
 from tinyjax.primitives.contractions import DimensionNumbers
-from tinyjax.primitives.unreduced import casts
 from tinyjax.primitives.window_shapes import Padding
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array

@@ -9,7 +9,6 @@ from attrs import evolve, frozen
 
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.promotion import result_type
-from tinyjax.control.branches import with_types
 from tinyjax.control.manual import OPEN, Scope
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
@@ -18,7 +17,6 @@ from tinyjax.ir.merging import completed
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.varying import without
-from tinyjax.lax.binding import varied
 from tinyjax.lax.explicit import Given, of_arguments
 from tinyjax.lax.mesh_in_force import enter_mesh
 from tinyjax.tracing import tree
@@ -113,6 +111,8 @@ def stage_body(
         traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], scope, lies=lies, writes=True)
         returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     _check_types(what, f, treedef, [x.aval for x in promoted], returned)
+    from tinyjax.lax.binding import varied  # few are on meshes
+
     while any(without(new.axes, old.aval.axes) for new, old in zip(returned, promoted, strict=True)):
         promoted = [varied(x, aval.axes) for x, aval in zip(promoted, returned, strict=True)]
         traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], scope, lies=lies, writes=True)
@@ -126,6 +126,8 @@ def _varying_alike(traced: Traced, carry: Sequence[Array]) -> Traced:
     avals = list(traced.jaxpr.out_avals)
     if all(aval.axes == axes for aval, axes in zip(avals, own, strict=False)):
         return traced
+    from tinyjax.control.branches import with_types
+
     avals[: len(own)] = [aval.varying_over(axes) for aval, axes in zip(avals, own, strict=False)]
     return evolve(traced, jaxpr=with_types(traced.jaxpr, avals).named_by(traced.jaxpr.names))
 

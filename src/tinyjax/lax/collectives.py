@@ -18,8 +18,9 @@ from tinyjax.lax.binding import axis_names
 from tinyjax.lax.groups import Group, axis_groups
 from tinyjax.lax.index_groups import AxisIndexGroups, Grouped
 from tinyjax.lax.signatures import AxisName
-from tinyjax.primitives.collectives import AxisIndex, Cast, PMax, PMin, PSum, PVary, name_of
-from tinyjax.primitives.unreduced import PReduced, ReducedVaryCast, UnreducedPSum, VaryUnreducedCast
+from tinyjax.primitives.casts import Cast, PReduced, PVary, ReducedVaryCast, VaryUnreducedCast, name_of
+from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
+from tinyjax.primitives.unreduced import UnreducedPSum
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array, find_axis

@@ -8,7 +8,7 @@ from typing import TypeVar, final
 import numpy as np
 from attrs import frozen
 
-from tinyjax import backend
+from tinyjax import backend, primitives
 from tinyjax.backend import Device
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.jvp import Dual, JvpContext
@@ -27,7 +27,6 @@ from tinyjax.lax.placing import elements_of, is_evaluated
 from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from tinyjax.meshes.named import named_sharding
 from tinyjax.meshes.spec import Part
-from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.propagation.specs import (
     Lies,
     Open,
@@ -166,7 +165,7 @@ class Divided:
         assert not isinstance(spec, Open)
         if isinstance(x, ConcreteArray) and x.evaluated:
             return lying("vmap", x, NamedSharding(self.mesh, named_spec(spec)))
-        return bind(ShardingConstraint(pinned(spec, self.mesh)), x)[0]
+        return bind(primitives.resharding.ShardingConstraint(pinned(spec, self.mesh)), x)[0]
 
 
 def batch_divided(arrays: Sequence[Array], axes: Sequence[int]) -> Divided | None:
@@ -286,7 +285,7 @@ def lying_as(x: Array, sharding: NamedSharding | None) -> Array:
             return x
         sharding = _named(sharding.mesh, lies)
     elif sharding.spec.open:
-        return bind(ShardingConstraint(sharding.abstract), x)[0]
+        return bind(primitives.resharding.ShardingConstraint(sharding.abstract), x)[0]
     return lying("the cotangent", x, sharding)
 
 
@@ -304,7 +303,7 @@ def left_open(x: Array, kept: Sequence[str] = ()) -> Array:
     if not isinstance(lies, Open) and not sums_of(lies):
         free = [names if names and {*names} <= {*kept} else PartitionSpec.UNCONSTRAINED for names in parts_of(lies)]
     left = NamedSharding(AbstractMesh(mesh.axis_sizes, mesh.axis_names), PartitionSpec(*free))
-    return bind(ShardingConstraint(left), x)[0]
+    return bind(primitives.resharding.ShardingConstraint(left), x)[0]
 
 
 def computed(f: Callable[..., Array], arrays: Sequence[Array], out_sharding: OutSharding) -> Array:

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from attrs import evolve
 
+from tinyjax import primitives
 from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
@@ -16,8 +17,7 @@ from tinyjax.lax.placing import is_evaluated, mesh_of, placed
 from tinyjax.meshes import AbstractMesh, AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 from tinyjax.meshes.named import check_sums, named_sharding
 from tinyjax.meshes.sharding import USUAL_KIND
-from tinyjax.primitives.resharding import ShardingConstraint
-from tinyjax.primitives.unreduced import casts
+from tinyjax.primitives.casts import casts
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray, as_array
 from tinyjax.tracing.core import bind
@@ -55,7 +55,7 @@ def lying(what: str, leaf: object, sharding: object) -> Array:
             return array.to_device(sharding.padded(array.aval.ndim))
         return placed(array, sharding)
     left = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)  # whose axes are all left to XLA
-    return bind(ShardingConstraint(NamedSharding(left, sharding.spec)), array)[0]
+    return bind(primitives.resharding.ShardingConstraint(NamedSharding(left, sharding.spec)), array)[0]
 
 
 def _check_sums(what: str, sharding: NamedSharding, own: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar, final
 from attrs import evolve, frozen
 from typing_extensions import override
 
-from tinyjax import backend
+from tinyjax import backend, primitives
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import PartialEvalContext
@@ -23,7 +23,6 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import without
 from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding
 from tinyjax.meshes.spec import UNCONSTRAINED, Part
-from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame
 from tinyjax.tracing.core import Tracer, bind
@@ -106,7 +105,7 @@ class Put(Primitive):
             return args
         left = AbstractMesh(place.mesh.axis_sizes, place.mesh.axis_names)  # whose axes are all left to XLA
         said = _with_parts(NamedSharding(left, place.spec), dict.fromkeys(self.kept, UNCONSTRAINED))
-        return ctx.bind(ShardingConstraint(said), *args)
+        return ctx.bind(primitives.resharding.ShardingConstraint(said), *args)
 
 
 def _with_parts(sharding: NamedSharding, parts: Mapping[int, Part]) -> NamedSharding:

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field
-from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray, Scalar
-from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.tracing.array import Array, ArrayLike
+
+if TYPE_CHECKING:
+    from tinyjax.primitives.windows import GatherScatterMode
 
 
 class Dataclass(Protocol):
@@ -144,5 +146,5 @@ Unroll: TypeAlias = int | bool
 # Of other functions.
 
 AxisName: TypeAlias = str | Sequence[str]
-ModeLike: TypeAlias = str | GatherScatterMode | None
+ModeLike: TypeAlias = "str | GatherScatterMode | None"
 Starts: TypeAlias = Sequence[ArrayLike] | ArrayLike

@@ -11,20 +11,20 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from tinyjax import lax
+from tinyjax import numpy as tnp
 from tinyjax.arrays import shaping
-from tinyjax.arrays.basic_indexing import Index
 from tinyjax.arrays.elementwise import astype, broadcast_to, user_dtype, where
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, moveaxis, ravel, reshape
 from tinyjax.errors import InputError, ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.dtypes import BOOL, Scalar
-from tinyjax.numpy.creation import arange, asarray
-from tinyjax.numpy.joining import concatenate
-from tinyjax.numpy.signatures import Nested
-from tinyjax.numpy.universal_methods import Accumulate, At, Reduce
-from tinyjax.numpy.vectorization import vectorize
 from tinyjax.tracebacks import entry_of_function, filter_class
 from tinyjax.tracing.array import Array
+
+if TYPE_CHECKING:
+    from tinyjax.arrays.basic_indexing import Index
+    from tinyjax.numpy.signatures import Nested
+    from tinyjax.numpy.universal_methods import Accumulate, At, Reduce
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -134,9 +134,9 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
         """
         self._binary("reduce")
         refuse_out("reduce", out)
-        chosen, x = user_dtype(dtype), asarray(a)
+        chosen, x = user_dtype(dtype), tnp.asarray(a)
         x = x if chosen is None else astype(x, chosen)
-        start, mask = (None if given is None else asarray(given) for given in (initial, where))
+        start, mask = (None if given is None else tnp.asarray(given) for given in (initial, where))
         if start is None and mask is not None and self.identity is None:
             raise InputError(f"{self.__name__}.reduce: where needs initial, because the function has no identity")
         if self._reduce is not None and (start is None or not start.shape):
@@ -154,7 +154,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
             mask = reshape(shaping.transpose(broadcast_to(mask, x.shape), (*axes, *rest)), rows.shape)
         start = self.identity if initial is None and (mask is not None or not rows.shape[0]) else initial
         if start is not None:
-            found = broadcast_to(astype(asarray(start), rows.dtype), rows.shape[1:])
+            found = broadcast_to(astype(tnp.asarray(start), rows.dtype), rows.shape[1:])
         elif rows.shape[0]:
             found, rows, mask = rows[0], rows[1:], None
         else:
@@ -170,12 +170,13 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
     def _values(self, rows: Array) -> Array:
         """Elements as results, with their dtype."""
         none = rows[:0]
-        found = self._function(none, none) if self._reduce is None else self._reduce(none, 0, False, asarray(0), None)
-        return astype(rows, asarray(found).dtype)
+        start = tnp.asarray(0)
+        found = self._function(none, none) if self._reduce is None else self._reduce(none, 0, False, start, None)
+        return astype(rows, tnp.asarray(found).dtype)
 
     def _step(self, value: Array, row: Array) -> Array:
         """The function of two arrays, as one of the dtype of the first."""
-        return astype(asarray(self._function(value, row)), value.dtype)
+        return astype(tnp.asarray(self._function(value, row)), value.dtype)
 
     def accumulate(
         self, a: Nested, axis: SupportsIndex = 0, dtype: npt.DTypeLike | None = None, out: None = None
@@ -188,7 +189,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
         """
         self._binary("accumulate")
         refuse_out("accumulate", out)
-        chosen, x = user_dtype(dtype), asarray(a)
+        chosen, x = user_dtype(dtype), tnp.asarray(a)
         x = x if chosen is None else astype(x, chosen)
         at = canonical_axis(axis, x.ndim, "accumulate")
         if self._accumulate is not None:
@@ -202,7 +203,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
             new = self._step(value, row)
             return new, new
 
-        return moveaxis(concatenate([rows[:1], lax.scan(step, rows[0], rows[1:])[1]]), 0, at)
+        return moveaxis(tnp.concatenate([rows[:1], lax.scan(step, rows[0], rows[1:])[1]]), 0, at)
 
     def outer(self, A: Nested, B: Nested, /) -> _R:
         """The function of all pairs of elements: the axes of the second argument follow those of the first.
@@ -213,7 +214,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
         """
         if self.nin != 2:
             raise TypingError(f"outer is for functions of two arguments, not for {self!r}")
-        x, y = asarray(A), asarray(B)
+        x, y = tnp.asarray(A), tnp.asarray(B)
         result: _R = self._function(reshape(x, (*x.shape, *[1] * y.ndim)), y)
         return result
 
@@ -227,16 +228,16 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
         """
         if inplace:
             raise InputError("at: arrays are immutable, so the result is a new array. Pass inplace=False.")
-        x = asarray(a)
-        positions: Index = asarray(indices) if isinstance(indices, list) else indices
+        x = tnp.asarray(a)
+        positions: Index = tnp.asarray(indices) if isinstance(indices, list) else indices
         if self.nin == 1:
-            return x.at[positions].set(astype(asarray(self._function(x[positions])), x.dtype))
+            return x.at[positions].set(astype(tnp.asarray(self._function(x[positions])), x.dtype))
         if b is None:
             raise InputError("at needs a second operand for a function of two arguments")
         if self._at is not None and x.dtype != BOOL:
-            return self._at(x, positions, asarray(b))
-        places = reshape(arange(x.size), x.shape)[positions]
-        values = ravel(broadcast_to(astype(asarray(b), x.dtype), places.shape))
+            return self._at(x, positions, tnp.asarray(b))
+        places = reshape(tnp.arange(x.size), x.shape)[positions]
+        values = ravel(broadcast_to(astype(tnp.asarray(b), x.dtype), places.shape))
         where_to, flat = ravel(places), ravel(x)
 
         def step(i: Array, out: Array) -> Array:
@@ -261,13 +262,14 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
         """
         self._binary("reduceat")
         refuse_out("reduceat", out)
-        chosen, x, starts = user_dtype(dtype), asarray(a), asarray(indices)
+        chosen, x, starts = user_dtype(dtype), tnp.asarray(a), tnp.asarray(indices)
         x = x if chosen is None else astype(x, chosen)
         if starts.ndim != 1:
             raise ShapeError(f"reduceat: the positions must be a vector, got {starts.aval}")
         at = canonical_axis(axis, x.ndim, "reduceat")
         rows = self._values(moveaxis(x, at, 0))
-        ends = concatenate([starts[1:], asarray([rows.shape[0]]).astype(starts.dtype)]) if starts.size else starts
+        last = tnp.asarray([rows.shape[0]]).astype(starts.dtype)
+        ends = tnp.concatenate([starts[1:], last]) if starts.size else starts
         shape = (-1, *[1] * (rows.ndim - 1))
 
         def step(i: Array, value: Array) -> Array:
@@ -300,7 +302,7 @@ def frompyfunc(
     if not callable(func):
         raise InputError(f"frompyfunc takes a function, got {func!r}")
     count, made = integer(nin, "frompyfunc: nin"), integer(nout, "frompyfunc: nout")
-    mapped = vectorize(func)
+    mapped = tnp.vectorize(func)
     name = getattr(func, "__name__", "<function>")
 
     @wraps(func)

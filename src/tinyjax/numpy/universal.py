@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from tinyjax.ir.dtypes import Scalar
 from tinyjax.numpy.ufuncs import ufunc
-from tinyjax.numpy.universal_methods import Accumulate, At, Reduce
+
+if TYPE_CHECKING:
+    from tinyjax.numpy.universal_methods import Accumulate, At, Reduce
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,7 +9,7 @@ import numpy as np
 from attrs import evolve
 from typing_extensions import override
 
-from tinyjax import backend
+from tinyjax import backend, primitives
 from tinyjax.contexts import (
     narrow,
 )
@@ -27,8 +27,7 @@ from tinyjax.prepared import nearby
 from tinyjax.prepared.runners import Kernel, launch_of
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.table import TABLE, Entry
-from tinyjax.primitives.incomplete import ByLoops
-from tinyjax.primitives.matrices import OfMatrices
+from tinyjax.primitives.by_loops import ByLoops
 
 E = TypeVar("E", bound=StoredArray)
 
@@ -167,7 +166,7 @@ def several_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> Callable[.
     dtypes = [out.dtype for out in types]
     if not primitive.built_in:
         return None
-    if isinstance(primitive, OfMatrices) and primitive.is_one(avals[0].ndim, types):
+    if isinstance(primitive, primitives.matrices.OfMatrices) and primitive.is_one(avals[0].ndim, types):
         of_one = primitive.of_one
         return lambda *args: [np.array(out, dtype, order="C") for out, dtype in zip(of_one(*args), dtypes, strict=True)]
     evaluate = primitive.evaluate

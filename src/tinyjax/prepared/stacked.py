@@ -6,7 +6,7 @@ A stack that was returned goes into the next call as it is, if its rows do: then
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, final
 
 from attrs import frozen
 
@@ -16,7 +16,9 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared.runners import Launch, LaunchOnMesh
 from tinyjax.prepared.stored_array import StoredArray, become_row, of_row
-from tinyjax.transforms.border import Bordered
+
+if TYPE_CHECKING:
+    from tinyjax.transforms.border import Bordered
 
 E = TypeVar("E", bound=StoredArray)
 #: What launches an executable on a device, or on a mesh.

@@ -7,9 +7,8 @@ from typing import TypeVar
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.varying import without
-from tinyjax.primitives.collectives import name_of, psum
+from tinyjax.primitives.casts import cast, name_of
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.unreduced import cast, unreduced_psum
 
 V = TypeVar("V")
 
@@ -20,6 +19,9 @@ def gathered(ctx: Context[V], cotangent: V, wanted: ShapedArray) -> V:
     own = ctx.aval(cotangent)
     if not own.axes:
         return cotangent
+    from tinyjax.primitives.collectives import psum  # outside of meshes, nothing needs these
+    from tinyjax.primitives.unreduced import unreduced_psum
+
     if more := without(own.varying, (*wanted.varying, *wanted.unreduced)):
         cotangent = psum(ctx, cotangent, name_of(more))
     more = without(own.unreduced, wanted.unreduced)

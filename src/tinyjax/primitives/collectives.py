@@ -24,12 +24,13 @@ from tinyjax.ir.dtypes import INT32, NUMERIC, SUPPORTED, HostArray
 from tinyjax.ir.effects import Effects, NamedAxisEffect, names_of
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.roles import Tracking
-from tinyjax.ir.shapes import MARKS, REDUCED, UNREDUCED, Axes, as_axes
+from tinyjax.ir.shapes import REDUCED, UNREDUCED, Axes, as_axes
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
-from tinyjax.ir.varying import axes_of, of_operands, without
+from tinyjax.ir.varying import of_operands, without
 from tinyjax.primitives.arithmetic import reciprocal
 from tinyjax.primitives.bitwise import logical_or
+from tinyjax.primitives.casts import pvary
 from tinyjax.primitives.comparison import eq, ne
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import Dtypes, check_dtype, mul, scale
@@ -38,7 +39,6 @@ from tinyjax.primitives.reductions import reduce_max, reduce_min
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import iota
 from tinyjax.primitives.structure import (
-    Linear,
     broadcast_in_dim,
     check_arity,
     full,
@@ -48,11 +48,6 @@ from tinyjax.primitives.structure import (
 )
 
 V = TypeVar("V")
-
-
-def name_of(axes: Axes) -> str | tuple[str, ...]:
-    """Axes as collectives have them: one by itself."""
-    return axes[0] if len(axes) == 1 else axes
 
 
 @frozen
@@ -205,71 +200,6 @@ class PSum(ReducingCollective):
 
 
 @frozen
-class Cast(Linear):
-    """The operand as it is: only its type says something else along these axes of a mesh."""
-
-    axes: Axes
-    #: The marks of the axes in the types of the operand, None for those that it says nothing of, and of the result.
-    source: ClassVar[str | None]
-    target: ClassVar[str]
-    #: What the operand is along the axes, in words.
-    takes: ClassVar[str]
-
-    @override
-    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        check_arity(self.name, avals, 1)
-        (x,), source = avals, self.source
-        here = [name for name in self.axes for mark in ("", *MARKS) if mark + name in x.axes]
-        wrong = here if source is None else [name for name in self.axes if source + name not in x.axes]
-        if not self.axes or wrong:
-            raise AxisNameError(f"{self.name} takes a value that {self.takes} along {self.axes}, got {x}")
-        rest = x.axes if source is None else without(x.axes, [source + name for name in self.axes])
-        return (x.varying_over(as_axes([*rest, *[self.target + name for name in self.axes]])),)
-
-    @override
-    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
-        return found, axes_of(types)
-
-    def transposed(self) -> Primitive:
-        """What cotangents go through."""
-        raise self._missing("Transposition rule", "transposed")
-
-    @override
-    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        return args
-
-    @override
-    def batch(
-        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
-    ) -> tuple[Sequence[V], Sequence[int | None]]:
-        return (args if {*self.axes} <= {*names_of(axis)} else ctx.bind(self, *args)), axes
-
-    @override
-    def transpose(
-        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
-    ) -> Sequence[V | Zero | None]:
-        (ct,), (x,) = cotangents, args
-        if isinstance(ct, Zero):
-            return [Zero(x.aval.cotangent) if isinstance(x, UndefPrimal) else ct]
-        return ctx.bind(self.transposed(), ct)
-
-
-@final
-@frozen
-class PVary(Cast):
-    """The operand, the same along these axes of a mesh, as a value that may differ: what it is for each device."""
-
-    name: ClassVar[str] = "pvary"
-    source: ClassVar[str | None] = None
-    target: ClassVar[str] = ""
-    takes: ClassVar[str] = "is the same"
-
-    @override
-    def transposed(self) -> PSum:
-        return PSum(name_of(self.axes))
-
-
-@frozen
 class ChoosingCollective(ReducingCollective):
     """Chooses one of the elements. Where several are chosen, each has an equal share of the tangent."""
 
@@ -371,9 +301,3 @@ def pmin(ctx: Context[V], x: V, axis_name: str | tuple[str, ...]) -> V:
 def axis_index(ctx: Context[V], axis_name: str) -> V:
     """Which element of the axis of this name this is: an int32."""
     return ctx.bind(AxisIndex(axis_name))[0]
-
-
-def pvary(ctx: Context[V], x: V, axes: Axes) -> V:
-    """x as a value that varies along these axes of a mesh; itself if its type says that it does."""
-    more = without(axes, ctx.aval(x).varying) if axes else ()
-    return ctx.bind(PVary(more), x)[0] if more else x

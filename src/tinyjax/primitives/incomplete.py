@@ -15,6 +15,7 @@ from tinyjax.ir.dtypes import FLOATS, DType, HostArray
 from tinyjax.ir.primitive import Outputs, Zero
 from tinyjax.primitives import incomplete_formulas, numpy_values
 from tinyjax.primitives.arithmetic import div
+from tinyjax.primitives.by_loops import ByLoops
 from tinyjax.primitives.elementwise import Binary, Dtypes, Elementwise, NumPyFunction, add, mul, neg, sub
 from tinyjax.primitives.exponential import exp, log, log1p
 from tinyjax.primitives.formulas import Loop, Number, on_host
@@ -113,14 +114,6 @@ class Igammac(Binary):
     @override
     def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
         return neg(ctx, mul(ctx, t, _density_of_gamma(ctx, x, y)))
-
-
-@frozen
-class ByLoops(Binary):
-    """Functions of two operands for which SciPy has nothing. NumPy's loops take hundreds of times as long as compiled
-    ones, so these are compiled wherever the operands are, if there is a compiler."""
-
-    plain: ClassVar[bool] = False
 
 
 @final

@@ -33,57 +33,13 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.roles import Tracking
 from tinyjax.ir.shapes import REDUCED, UNREDUCED, Axes, as_axes
 from tinyjax.ir.varying import without
-from tinyjax.primitives.collectives import Cast, Collective, PSum, PVary, name_of
+from tinyjax.primitives.casts import PReduced
+from tinyjax.primitives.collectives import Collective, PSum
 from tinyjax.primitives.elementwise import check_dtype
 from tinyjax.primitives.exchanges import AllGather, Exchange, ReduceScatter, Tiling
 from tinyjax.primitives.structure import check_arity
 
 V = TypeVar("V")
-
-
-@final
-@frozen
-class PReduced(Cast):
-    """The operand, the same along these axes, as a value whose cotangent is a sum along them yet to be made."""
-
-    name: ClassVar[str] = "preduced"
-    source: ClassVar[str | None] = None
-    target: ClassVar[str] = REDUCED
-    takes: ClassVar[str] = "is the same"
-
-    @override
-    def transposed(self) -> UnreducedPSum:
-        return UnreducedPSum(name_of(self.axes))
-
-
-@final
-@frozen
-class ReducedVaryCast(Cast):
-    """The operand, reduced along these axes, as a value that may differ: what it is for each device."""
-
-    name: ClassVar[str] = "reduced_vary_cast"
-    source: ClassVar[str | None] = REDUCED
-    target: ClassVar[str] = ""
-    takes: ClassVar[str] = "is reduced"
-
-    @override
-    def transposed(self) -> VaryUnreducedCast:
-        return VaryUnreducedCast(self.axes)
-
-
-@final
-@frozen
-class VaryUnreducedCast(Cast):
-    """What each device has along these axes as terms of a sum, which is yet to be made."""
-
-    name: ClassVar[str] = "vary_unreduced_cast"
-    source: ClassVar[str | None] = ""
-    target: ClassVar[str] = UNREDUCED
-    takes: ClassVar[str] = "varies"
-
-    @override
-    def transposed(self) -> ReducedVaryCast:
-        return ReducedVaryCast(self.axes)
 
 
 @final
@@ -197,33 +153,6 @@ def _moved(primitive: Collective, axes: Axes, source: str, target: str | None) -
         )
     rest = without(axes, [source + name for name in primitive.names])
     return rest if target is None else as_axes([*rest, *[target + name for name in primitive.names]])
-
-
-def casts(own: Axes, axes: Axes) -> list[Cast]:
-    """What makes a value whose type says `own` along axes of a mesh one whose type says at least `axes`."""
-    if axes == own or not (more := without(axes, own)):
-        return []
-    kinds: dict[type[Cast], list[str]] = {}
-    for axis in more:
-        name = axis[2:] if axis.startswith((UNREDUCED, REDUCED)) else axis
-        if axis.startswith(UNREDUCED):
-            kind: type[Cast] = VaryUnreducedCast
-        elif axis.startswith(REDUCED):
-            kind = PReduced
-        else:
-            kind = ReducedVaryCast if REDUCED + name in own else PVary
-        kinds.setdefault(kind, []).append(name)
-    return [kind(tuple(names)) for kind, names in kinds.items()]
-
-
-def cast(ctx: Context[V], x: V, axes: Axes) -> V:
-    """x as a value whose type says at least this along axes of a mesh; itself if it does.
-
-    An AxisNameError if that is more than a cast: a sum between devices, or one to be undone.
-    """
-    for kind in casts(ctx.aval(x).axes, axes):
-        (x,) = ctx.bind(kind, x)
-    return x
 
 
 # The vocabulary.

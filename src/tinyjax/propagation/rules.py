@@ -14,7 +14,8 @@ from tinyjax.control.foreign import FfiCall
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.annotations import OptimizationBarrier
-from tinyjax.primitives.collectives import PMax, PMin, PSum, PVary
+from tinyjax.primitives.casts import PReduced, PVary, ReducedVaryCast, VaryUnreducedCast
+from tinyjax.primitives.collectives import PMax, PMin, PSum
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.cumulative import Cumulative
 from tinyjax.primitives.elementwise import Elementwise
@@ -24,7 +25,6 @@ from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
 from tinyjax.primitives.threefry import Threefry2x32
-from tinyjax.primitives.unreduced import PReduced, ReducedVaryCast, VaryUnreducedCast
 from tinyjax.propagation.specs import Lies, Names, Site, Spec, divided, replicated, type_text
 
 RULES: Final = RuleTable[[Sequence[Spec], Site], Sequence[Lies]]("Sharding", name="RULES")

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, final
 
 from attrs import evolve, frozen
 
+from tinyjax import refs
 from tinyjax.errors import RefError
-from tinyjax.refs.backward import state_for
-from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array
@@ -20,6 +19,8 @@ from tinyjax.tracing.programs import Traced
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
+
+    from tinyjax.refs.ref import Ref
 
 
 @final
@@ -60,12 +61,13 @@ class Lent:
     def linked(self, traced: Traced, function: object) -> Traced:
         """A function that `lending` has made, staged out: with the states of these Refs in the place of those that
         stand for them in it."""
+        state_for = refs.backward.state_for
         return evolve(traced, cells=tuple([state_for(cell, function, self.refs) for cell in traced.cells]))
 
 
 def refs_among(fun: Callable[..., object], leaves: Sequence[object], treedef: PyTreeDef) -> dict[int, Ref]:
     """The Refs among the leaves of a function's arguments. A RefError if one is there twice."""
-    found = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, Ref)}
+    found = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, refs.ref.Ref)}
     first: dict[Ref, int] = {}
     for i, ref in found.items():
         if first.setdefault(ref, i) != i:
@@ -101,13 +103,13 @@ def lending(
     @wraps(fun)
     def lent(*args: Any, **kwargs: Any) -> tuple[Any, tuple[Array, ...]]:
         leaves, treedef = tree.flatten((args, kwargs))
-        refs: list[Ref] = []
+        lendings: list[Ref] = []
         for n, (i, detached) in enumerate(zip(places.positions, places.detached, strict=True)):
-            refs.append(Ref(as_array(leaves[i]), detached, (lent, n) if linked else None))
-            leaves[i] = refs[-1]
+            lendings.append(refs.ref.Ref(as_array(leaves[i]), detached, (lent, n) if linked else None))
+            leaves[i] = lendings[-1]
         positional, named = tree.unflatten(treedef, leaves)
         result = fun(*positional, **named)
-        return result, tuple([ref.current() for ref in refs])
+        return result, tuple([ref.current() for ref in lendings])
 
     return lent
 
@@ -117,15 +119,15 @@ def closing_over_refs(
 ) -> tuple[Sequence[Callable[..., Any]], Sequence[object]]:
     """Functions that get Refs among these arguments as they are, and the other leaves as arguments."""
     leaves, treedef = tree.flatten(tuple(args))
-    if not any(isinstance(leaf, Ref) for leaf in leaves):
+    if not any(isinstance(leaf, refs.ref.Ref) for leaf in leaves):
         return functions, args
 
     def closed(fun: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(fun)
         def without(*others: object) -> Any:
             given = iter(others)
-            return fun(*tree.unflatten(treedef, [x if isinstance(x, Ref) else next(given) for x in leaves]))
+            return fun(*tree.unflatten(treedef, [x if isinstance(x, refs.ref.Ref) else next(given) for x in leaves]))
 
         return without
 
-    return list(map(closed, functions)), [leaf for leaf in leaves if not isinstance(leaf, Ref)]
+    return list(map(closed, functions)), [leaf for leaf in leaves if not isinstance(leaf, refs.ref.Ref)]

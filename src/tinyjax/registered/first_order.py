@@ -12,6 +12,8 @@ from tinyjax.primitives import (
     arithmetic,
     bessel,
     bitwise,
+    by_loops,
+    casts,
     collectives,
     comparison,
     complex,  # noqa: A004
@@ -70,11 +72,11 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 
 #: The modules that define primitives whose parameters hold no programs.
 MODULES: Final = (
-    annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
-    convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
-    generators, hidden_state, incomplete, keys, platforms, reduce_window, reductions, resharding, rounding, scatter,
-    selection, shaping, sinks, slicing, solutions, sorting, special, spectral, structure, threefry, triangular,
-    tridiagonal, trigonometric, unreduced, window_choices,
+    annotations, arithmetic, bessel, bitwise, by_loops, casts, collectives, comparison, complex, constant,
+    contractions, conversion, convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations,
+    fourier, gather, generators, hidden_state, incomplete, keys, platforms, reduce_window, reductions, resharding,
+    rounding, scatter, selection, shaping, sinks, slicing, solutions, sorting, special, spectral, structure, threefry,
+    triangular, tridiagonal, trigonometric, unreduced, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)

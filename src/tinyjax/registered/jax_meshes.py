@@ -21,7 +21,8 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.shapes import as_axes
 from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec
-from tinyjax.primitives.collectives import AxisIndex, Cast, PVary, psum, pvary
+from tinyjax.primitives.casts import Cast, PReduced, PVary, ReducedVaryCast, VaryUnreducedCast, pvary
+from tinyjax.primitives.collectives import AxisIndex, psum
 from tinyjax.primitives.comparison import eq
 from tinyjax.primitives.conversion import convert, copy
 from tinyjax.primitives.dynamic import dynamic_update_slice
@@ -30,7 +31,6 @@ from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.selection import select_n
 from tinyjax.primitives.shaping import expand_dims
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full
-from tinyjax.primitives.unreduced import PReduced, ReducedVaryCast, VaryUnreducedCast
 from tinyjax.registered.jax_control import STANDARD
 from tinyjax.registered.jax_first_order import Avals, Params, primitive_of
 

@@ -16,8 +16,8 @@ from tinyjax.ir.primitive import Zero
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.tangents import with_zeros
 from tinyjax.ir.verify import verify
+from tinyjax.primitives.casts import cast
 from tinyjax.primitives.structure import instantiate
-from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.arguments import marks, tangent_marks
 from tinyjax.transforms.forms import DerivedProgram, Form, names_with_tangents
 from tinyjax.transforms.once import derived_once

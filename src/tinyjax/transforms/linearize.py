@@ -17,7 +17,7 @@ from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.tangents import with_zeros
 from tinyjax.ir.verify import verify
-from tinyjax.primitives.unreduced import cast
+from tinyjax.primitives.casts import cast
 from tinyjax.transforms.arguments import tangent_marks
 from tinyjax.transforms.forms import Form, derived_names, names_with_tangents, tangent_names
 from tinyjax.transforms.partial_eval import Outputs, divide

@@ -5,22 +5,26 @@ Positions are int64 by default, and few axes are longer than 32 bits reach: half
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
+from typing_extensions import TypeIs
 
+from tinyjax import primitives
 from tinyjax.contexts.partial_eval import Unfinished
 from tinyjax.contexts.rebuilding import Known, computed
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INT32, INT64
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.selection import Clamp
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
-from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.transforms.rebuild import Rebuilding, read
+
+if TYPE_CHECKING:
+    from tinyjax.primitives.gather import Gather, Scattering
 
 V = TypeVar("V")
 
@@ -66,8 +70,12 @@ def _narrow(parent: Context[V], known: Known[V], reader: Eqn) -> Known[V]:
 
 
 def _promised(reader: Eqn) -> bool:
-    primitive = reader.primitive
-    return isinstance(primitive, Gather | Scattering) and primitive.mode is GatherScatterMode.PROMISE_IN_BOUNDS
+    primitive, promised = reader.primitive, primitives.windows.GatherScatterMode.PROMISE_IN_BOUNDS
+    return _takes_positions(primitive) and primitive.mode is promised
+
+
+def _takes_positions(primitive: Primitive) -> TypeIs[Gather | Scattering]:
+    return isinstance(primitive, primitives.gather.Gather | primitives.gather.Scattering)
 
 
 def _readers(jaxpr: Jaxpr, wide: set[int]) -> dict[int, Eqn]:
@@ -85,7 +93,7 @@ def _readers(jaxpr: Jaxpr, wide: set[int]) -> dict[int, Eqn]:
                 source[eqn.outvars[0].index] = i
                 if eqn.outvars[0] in jaxpr.outvars:
                     other.add(i)
-            elif at == 1 and isinstance(eqn.primitive, Gather | Scattering) and _short(eqn.invars[0]):
+            elif at == 1 and _takes_positions(eqn.primitive) and _short(eqn.invars[0]):
                 if i not in found or _promised(found[i]):
                     found[i] = eqn
             else:

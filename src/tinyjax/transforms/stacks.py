@@ -12,11 +12,11 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, HostArray
 from tinyjax.ir.program import Atom, Literal, Var
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.casts import cast
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.shaping import expand_dims, reshape, rev, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.structure import broadcast_in_dim
-from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.rebuild import Rebuilding
 
 

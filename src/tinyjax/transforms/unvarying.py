@@ -6,7 +6,7 @@ from tinyjax.caching import remembered
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
 from tinyjax.ir.roles import Tracking
-from tinyjax.primitives.collectives import Cast
+from tinyjax.primitives.casts import Cast
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up
 
 

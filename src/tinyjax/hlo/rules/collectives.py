@@ -11,7 +11,7 @@ from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import LoweringError
 from tinyjax.hlo.context import ORDER, SSA, LoweringContext
 from tinyjax.hlo.manual import ManualMesh, sharding_text, spec_text
-from tinyjax.hlo.rules.reductions import combining
+from tinyjax.hlo.rules.reducing import combining
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import dense_text, results_text, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
@@ -21,19 +21,20 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.meshes import PartitionSpec
 from tinyjax.primitives.arithmetic import max_, min_
-from tinyjax.primitives.collectives import AxisIndex, Cast, Collective, PMax, PMin, PSum, PVary, ReducingCollective
+from tinyjax.primitives.casts import Cast, PReduced, PVary, ReducedVaryCast, VaryUnreducedCast
+from tinyjax.primitives.collectives import (
+    AxisIndex,
+    Collective,
+    PMax,
+    PMin,
+    PSum,
+    ReducingCollective,
+)
 from tinyjax.primitives.elementwise import Elementwise, add
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.shaping import expand_dims
-from tinyjax.primitives.unreduced import (
-    AllGatherReduced,
-    PReduced,
-    ReducedVaryCast,
-    UnreducedPSum,
-    UnreducedReduceScatter,
-    VaryUnreducedCast,
-)
+from tinyjax.primitives.unreduced import AllGatherReduced, UnreducedPSum, UnreducedReduceScatter
 from tinyjax.transforms.unvarying import unvarying
 
 #: What XLA numbers itself; without it, some operations end the process.

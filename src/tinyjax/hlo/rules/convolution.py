@@ -9,7 +9,7 @@ from attrs import evolve
 from tinyjax.hlo.context import SSA, LoweringContext
 from tinyjax.hlo.rules.contractions import common_operands, of_wide, precision_names
 from tinyjax.hlo.rules.elementwise import convert, join_parts, part
-from tinyjax.hlo.rules.reductions import array_text
+from tinyjax.hlo.rules.reducing import array_text
 from tinyjax.hlo.rules.undivided import whole_along
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
 from tinyjax.hlo.text import type_text, types_text

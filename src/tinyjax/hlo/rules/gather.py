@@ -8,7 +8,7 @@ import numpy as np
 
 from tinyjax.hlo.context import SSA, Body, LoweringContext
 from tinyjax.hlo.rules.elementwise import convert, join_parts, part
-from tinyjax.hlo.rules.reductions import array_text, combining
+from tinyjax.hlo.rules.reducing import array_text, combining
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import GPU_RULES, RULES
 from tinyjax.hlo.text import type_text, types_text

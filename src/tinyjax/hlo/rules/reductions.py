@@ -1,133 +1,48 @@
-"""Lowering rules of the reductions, whole and cumulative."""
+"""Lowering rules of reductions other than sums."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
 
-from tinyjax.hlo.context import SSA, Body, LoweringContext
+from tinyjax.hlo.context import SSA, LoweringContext
 from tinyjax.hlo.rules.elementwise import convert
 from tinyjax.hlo.rules.narrow import of_wider
-from tinyjax.hlo.rules.shapes import numbers
-from tinyjax.hlo.rules.undivided import whole_along
+from tinyjax.hlo.rules.reducing import (
+    Identity,
+    ReductionRule,
+    all_bits_of,
+    array_text,
+    one_of,
+    reduce,
+    reducing,
+    zero_of,
+)
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import regions_text, results_text, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
-    BOOL,
     COMPLEXES,
     FLOAT32,
     FLOAT64,
     FLOATS,
-    SIGNED,
-    DType,
-    Scalar,
-    integer_limits,
 )
 from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives import cumulative, reductions, structure
+from tinyjax.primitives import reductions
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import logical_and, logical_not, logical_or, logical_xor
 from tinyjax.primitives.comparison import Comparison, eq, ge, gt, lt, ne
 from tinyjax.primitives.conversion import BitcastConvertType
-from tinyjax.primitives.cumulative import Cumulative
 from tinyjax.primitives.elementwise import Elementwise, add, mul
-from tinyjax.primitives.prefix_scan import combined, prefixes
+from tinyjax.primitives.prefix_scan import combined
 from tinyjax.primitives.selection import select
-from tinyjax.primitives.shaping import reshape, rev
+from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.structure import Reduction, constant_like, permute
-
-Identity: TypeAlias = Callable[[DType], Scalar]
-ReductionRule: TypeAlias = Callable[
-    [Reduction, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]
-]  # fmt: skip
-
-CumulativeRule: TypeAlias = Callable[
-    [Cumulative, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]
-]  # fmt: skip
-
-
-def zero_of(_: DType) -> Scalar:
-    return 0
-
-
-def negative_zero_of(dtype: DType) -> Scalar:
-    """What can be added to every float, -0.0 included."""
-    return complex(-0.0, -0.0) if dtype in COMPLEXES else -0.0 if dtype in FLOATS else 0
-
-
-def one_of(_: DType) -> Scalar:
-    return 1
-
-
-def all_bits_of(dtype: DType) -> Scalar:
-    return True if dtype == BOOL else -1 if dtype in SIGNED else integer_limits(dtype)[1]
-
-
-def array_text(values: Sequence[int]) -> str:
-    """Integers as an attribute of an operation in its generic form."""
-    return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
-
-
-def beyond(value: Scalar, x: ShapedArray) -> Scalar:
-    """What is chosen of no elements; before some a complex number that none is beyond, in any of its parts."""
-    return complex(value.real, value.real) if x.dtype in COMPLEXES and x.size else value
-
-
-def combining(primitive: Elementwise) -> Body:
-    """The inside of a reducer that is one primitive."""
-
-    def body(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
-        return ctx.bind(primitive, *args)
-
-    return body
-
-
-def widened(ctx: LoweringContext, x: SSA) -> SSA:
-    """x in a dtype that is exact enough to add up or multiply many numbers in."""
-    return convert(ctx, x, array_type(x.aval.shape, structure.accumulator(x.aval.dtype)))
-
-
-def is_sent(op: str, dtype: DType) -> bool:
-    """Whether XLA's devices can tell each other what each has of a reduction: others don't compile."""
-    if op in ("and", "or", "xor"):
-        return dtype == BOOL and op != "xor"
-    return dtype not in COMPLEXES or op == "add"
-
-
-def reduce(ctx: LoweringContext, x: SSA, axes: Sequence[int], op: str, combine: Elementwise, identity: Identity) -> SSA:
-    """x reduced over axes: by `op` of StableHLO where that is what the primitive `combine` means, else by a region."""
-    dtype = x.aval.dtype
-    scalar = array_type((), dtype)
-    out = array_type(tuple(size for i, size in enumerate(x.aval.shape) if i not in axes), dtype)
-    chosen = isinstance(combine, Max | Min)
-    if not is_sent(op, dtype):
-        x = whole_along(ctx, x, axes)
-    initial = ctx.scalar(beyond(identity(dtype), x.aval) if chosen else identity(dtype), dtype).name
-    signature = f"({type_text(x.aval)}, {type_text(scalar)}) -> {type_text(out)}"
-    if dtype in COMPLEXES and chosen:
-        region = ctx.region((scalar, scalar), combining(combine))
-        attributes = f"<{{dimensions = {array_text(axes)}}}>"
-        return ctx.emit(f'"stablehlo.reduce"({x.name}, {initial}) {attributes} {region} : {signature}', out)
-    how = f"applies stablehlo.{op} across dimensions = {numbers(axes)}"
-    return ctx.emit(f"stablehlo.reduce({x.name} init: {initial}) {how} : {signature}", out)
-
-
-def _reducing(op: str, combine: Elementwise, identity: Identity, wide: bool = False) -> ReductionRule:
-    """The rule of a reduction by one primitive. `wide`: in the accumulator's dtype."""
-
-    def rule(
-        primitive: Reduction, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
-    ) -> Sequence[SSA]:
-        (x,), (out,) = args, types
-        return (convert(ctx, reduce(ctx, widened(ctx, x) if wide else x, primitive.axes, op, combine, identity), out),)
-
-    return rule
 
 
 def _in_halves(real: ReductionRule) -> ReductionRule:
@@ -149,20 +64,19 @@ def _in_halves(real: ReductionRule) -> ReductionRule:
     return rule
 
 
-RULES[structure.ReduceSum] = _reducing("add", add, zero_of, wide=True)
-RULES[reductions.ReduceProd] = _in_halves(_reducing("multiply", mul, one_of, wide=True))
-RULES[reductions.ReduceMax] = _reducing("maximum", Max(), reductions.lowest)
-RULES[reductions.ReduceMin] = _reducing("minimum", Min(), reductions.highest)
-RULES[reductions.ReduceAnd] = _reducing("and", logical_and, all_bits_of)
-RULES[reductions.ReduceOr] = _reducing("or", logical_or, zero_of)
-RULES[reductions.ReduceXor] = _reducing("xor", logical_xor, zero_of)
+RULES[reductions.ReduceProd] = _in_halves(reducing("multiply", mul, one_of, wide=True))
+RULES[reductions.ReduceMax] = reducing("maximum", Max(), reductions.lowest)
+RULES[reductions.ReduceMin] = reducing("minimum", Min(), reductions.highest)
+RULES[reductions.ReduceAnd] = reducing("and", logical_and, all_bits_of)
+RULES[reductions.ReduceOr] = reducing("or", logical_or, zero_of)
+RULES[reductions.ReduceXor] = reducing("xor", logical_xor, zero_of)
 
 
 def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_zero: float) -> ReductionRule:
     """The rule of a maximum or a minimum where XLA hands larger reductions to a library that forgets nan, and the signs
     of zeros. A sum, which is as fast, tells where there may be a nan; only then another reduction looks for it. Where
     devices would have to tell each other whether one has a nan, all look for it."""
-    plain = _reducing(op, combine, identity)
+    plain = reducing(op, combine, identity)
 
     def rule(
         primitive: Reduction, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
@@ -255,72 +169,3 @@ RULES[reductions.ArgMax] = _position(gt, reductions.lowest)
 RULES[reductions.ArgMin] = _position(lt, reductions.highest)
 for _cls in (reductions.ArgMax, reductions.ArgMin):
     CPU_RULES[_cls] = of_wider(RULES[_cls], 7)
-
-
-def _cumulating(body: Body, identity: Identity, wide: bool = False) -> CumulativeRule:
-    """The rule of a cumulative reduction: a window as long as the axis ends, or starts, at each element.
-
-    XLA rewrites these windows to a tree of shorter ones, so the cost isn't quadratic.
-    """
-
-    def rule(
-        primitive: Cumulative, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
-    ) -> Sequence[SSA]:
-        (x,), (out,), axis = args, types, primitive.axis
-        if out.size == 0:
-            return (SSA(x.name, out),)
-        x = widened(ctx, x) if wide else x
-        scalar = array_type((), x.aval.dtype)
-        before = out.shape[axis] - 1
-        padding = [[0, 0] for _ in out.shape]
-        padding[axis] = [0, before] if primitive.reverse else [before, 0]
-        window = [1] * out.ndim
-        window[axis] = out.shape[axis]
-        attributes = f"window_dimensions = {array_text(window)}, padding = dense<{padding}> : tensor<{out.ndim}x2xi64>"
-        initial = ctx.scalar(identity(scalar.dtype), scalar.dtype).name
-        region = ctx.region((scalar, scalar), body)
-        signature = f"{types_text([x.aval, scalar])} -> {type_text(x.aval)}"
-        operation = f'"stablehlo.reduce_window"({x.name}, {initial}) <{{{attributes}}}> {region} : {signature}'
-        return (convert(ctx, ctx.emit(operation, x.aval), out),)
-
-    return rule
-
-
-def _lowest(dtype: DType) -> Scalar:
-    return beyond(reductions.lowest(dtype), array_type((1,), dtype))
-
-
-def _highest(dtype: DType) -> Scalar:
-    return beyond(reductions.highest(dtype), array_type((1,), dtype))
-
-
-def _logaddexp(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
-    x, y = args
-    return (cumulative.logaddexp(ctx, x, y),)
-
-
-def _in_pairs(combine: Callable[[Context[SSA], SSA, SSA], SSA], real: CumulativeRule) -> CumulativeRule:
-    """The rule of a cumulative reduction of complex numbers in the order in which the host goes: in another one, what
-    isn't finite becomes another number. Of real ones the rule `real`."""
-
-    def joined(ctx: Context[SSA], left: tuple[SSA, ...], right: tuple[SSA, ...]) -> tuple[SSA, ...]:
-        # Each level once: XLA would compute them anew in those that follow.
-        return ctx.bind(OptimizationBarrier(), combine(ctx, *left, *right))
-
-    def rule(
-        primitive: Cumulative, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
-    ) -> Sequence[SSA]:
-        (x,), turned = args, (primitive.axis,) if primitive.reverse else ()
-        if x.aval.dtype not in COMPLEXES:
-            return real(primitive, ctx, args, types)
-        (found,) = prefixes(ctx, (rev(ctx, x, turned),), primitive.axis, joined)
-        return (SSA(rev(ctx, found, turned).name, types[0]),)
-
-    return rule
-
-
-RULES[cumulative.CumSum] = _cumulating(combining(add), negative_zero_of, wide=True)
-RULES[cumulative.CumProd] = _in_pairs(mul, _cumulating(combining(mul), one_of, wide=True))
-RULES[cumulative.CumMax] = _cumulating(combining(Max()), _lowest)
-RULES[cumulative.CumMin] = _cumulating(combining(Min()), _highest)
-RULES[cumulative.CumLogSumExp] = _in_pairs(cumulative.logaddexp, _cumulating(_logaddexp, reductions.lowest, wide=True))

@@ -9,7 +9,7 @@ from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
 from tinyjax.hlo.context import SSA, Body, LoweringContext
 from tinyjax.hlo.rules.convolution import pairs_text
 from tinyjax.hlo.rules.elementwise import convert
-from tinyjax.hlo.rules.reductions import (
+from tinyjax.hlo.rules.reducing import (
     Identity,
     all_bits_of,
     array_text,

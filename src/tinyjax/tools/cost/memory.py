@@ -21,7 +21,7 @@ from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
-from tinyjax.primitives.collectives import Cast
+from tinyjax.primitives.casts import Cast
 from tinyjax.primitives.conversion import StopGradient
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.shaping import Reshape, Squeeze

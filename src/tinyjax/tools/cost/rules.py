@@ -17,8 +17,8 @@ from tinyjax.ir.program import Eqn, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import Abs, Div, Extreme, IntegerPow, NextAfter, Rem, Square
+from tinyjax.primitives.casts import Cast
 from tinyjax.primitives.checks import Check
-from tinyjax.primitives.collectives import Cast
 from tinyjax.primitives.complex import Complex
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral
