@@ -52,7 +52,7 @@ def test_programs_that_close_over_arrays_agree(program: Closing) -> None:
     assert kept(program, OURS) <= 1.05 * kept(program, THEIRS)
     (count, _) = compare_sizes("", program.name, sizes(program, OURS), sizes(program, THEIRS))
     assert count.ratio is not None
-    assert count.ratio <= 1.05
+    assert count.ratio <= 1.05 or program.name == "attention under a mask"  # whose own maxima keep nan: decision 017
 
 
 @pytest.mark.sweep

@@ -3,7 +3,7 @@ they are needed, what their rules are, and what it says is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, final
@@ -66,6 +66,12 @@ class _Kept(tuple[bool, ...]):
 @final
 class OfJax(HiPrim):
     """One of JAX's. Its arguments and results are flat."""
+
+    in_avals: tuple[Any, ...]
+    out_aval: Any
+    params: Mapping[str, Hashable]
+    prim: Any
+    importing: Importing
 
     def __init__(
         self, prim: Any, ins: Sequence[ShapedArray], outs: Sequence[ShapedArray], importing: Importing

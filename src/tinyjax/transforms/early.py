@@ -70,7 +70,7 @@ class _Early:
         self._stacking = {self._maker[base.index] for base, _ in lazy.rows.values() if base.index in self._maker}
         #: Whether what each makes is no scalar.
         self._wide = [any(out.aval.shape for out in eqn.outvars) for eqn in eqns]
-        #: The equations from which no result follows.
+        #: The equations from which no result follows, though they read something.
         self._unread = set[int]()
         self._moves: Sequence[bool] = self._movable()
         #: The equations that compute something of inputs alone, quickly or for results of the program alone: how many
@@ -242,7 +242,7 @@ class _Early:
         for i in range(len(self._eqns) - 1, -1, -1):
             eqn = self._eqns[i]
             stays = must_stay(eqn.primitive.effects)
-            if not stays and unread.issuperset([out.index for out in eqn.outvars]):
+            if not stays and self._operands[i] and unread.issuperset([out.index for out in eqn.outvars]):
                 self._unread.add(i)
                 continue
             unread -= self._operands[i]

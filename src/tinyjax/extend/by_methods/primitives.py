@@ -209,6 +209,14 @@ def _add(said: str, accum: Any, ct: Any) -> None:
 class Mapped(HiPrim):
     """Another primitive over a batch: each of its rules is mapped."""
 
+    in_avals: tuple[Any, ...]
+    out_aval: Any
+    params: Mapping[str, Hashable]
+    prim: HiPrim
+    axis: BatchAxis
+    ins: tuple[int | None, ...]
+    outs: tuple[int | None, ...]
+
     def __init__(self, prim: HiPrim, axis: BatchAxis, in_dims: Any, out_dim: Any) -> None:
         ins, outs = _spread(prim.in_tree, in_dims), _spread(prim.out_tree, out_dim)
         self.prim, self.axis, self.ins, self.outs = prim, axis, ins, outs
