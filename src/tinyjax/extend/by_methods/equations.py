@@ -198,11 +198,8 @@ class HiCall(ArrayPrimitive):
         avals = methods.out_avals_flat
         derived = with_zeros(found, map(has_tangent, avals), avals)
         if known:  # which of the tangents aren't zero, as the rule says
-            moves = (
-                tree.up_to(said, methods.out_tree, known[0])
-                if known[0] not in (True, False)
-                else [known[0]] * len(avals)
-            )
+            alike = isinstance(known[0], bool)
+            moves = [known[0]] * len(avals) if alike else tree.up_to(said, methods.out_tree, known[0])
             derived = [t if move else Zero(aval.tangent) for t, move, aval in zip(derived, moves, avals, strict=True)]
         return definition.flat("vjp_fwd", outs), derived
 
