@@ -27,6 +27,8 @@ def test_types_of_nodes_are_those_of_jax() -> None:
         assert getattr(tree_util, name) is getattr(jax.tree_util, name)
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         getattr(tree_util, "nonsense")  # noqa: B009
+    with pytest.raises(AttributeError, match=r"'exp_p': primitives are classes, in tinyjax.extend.primitives"):
+        getattr(tj.lax, "exp_p")  # noqa: B009
     assert typing.ArrayLike is tj.ArrayLike
 
 

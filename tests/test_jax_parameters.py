@@ -34,8 +34,7 @@ MODULES: Final = (
 REASONS: Final = {
     **dict.fromkeys(("grad.reduce_axes", "value_and_grad.reduce_axes"), "JAX takes the empty tuple only"),
     **dict.fromkeys(("checkpoint.concrete", "remat.concrete"), "JAX refuses it"),
-    "make_jaxpr.axis_env": "axes are named by vmap and shard_map",
-    "make_jaxpr.return_shape": "it stands after axis_env in JAX",
+    **dict.fromkeys(("make_jaxpr.axis_env", "make_jaxpr.return_shape"), "by keyword"),
     "local_devices.host_id": "an older name of process_index",
     "vmap.sum_match": "private to JAX's own code",
     "make_mesh.axis_shapes": "axis_sizes here, as in a mesh; by keyword it is taken",

@@ -62,7 +62,7 @@ def publish_later(package: str, *, entries: Iterable[str] | None = None) -> None
     def load(name: str) -> object:
         home = homes.get(name)
         if home is None:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}" + _advice(package, name))
         own[name] = import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
         if name in filtered:
             filter_package(package, [name])
@@ -94,6 +94,16 @@ def modules_later(package: str) -> None:
         return import_module(module)
 
     own["__getattr__"] = loading(load)
+
+
+def _advice(package: str, name: str) -> str:
+    """Where to find what JAX has under this name."""
+    if not (name.endswith("_p") and package.startswith("tinyjax.lax")):
+        return ""
+    return (
+        ": primitives are classes, in tinyjax.extend.primitives. Write isinstance(eqn.primitive, primitives.Exp), or "
+        'eqn.primitive.name == "exp"'
+    )
 
 
 def _stub(package: str) -> Iterator[tuple[str, str]]:

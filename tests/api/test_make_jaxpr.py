@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import types
 from collections import namedtuple
 from collections.abc import Callable
 from functools import partial
 from itertools import product
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +19,7 @@ import tinyjax.numpy as tnp
 from tests.api.families import FUNCTIONS, TRANSFORMATIONS
 from tests.api.matching import assert_matches
 from tinyjax import Array, ShapedArray, ir
-from tinyjax.errors import InputError, StaticArgumentError
+from tinyjax.errors import ChoiceError, InputError, StaticArgumentError
 
 SCALAR = ShapedArray((), "float64")
 Point = namedtuple("Point", ["x", "y"])
@@ -341,3 +343,24 @@ def test_partial_and_callable_objects() -> None:
 def test_name() -> None:
     for module, sine in ((jax, jnp.sin), (tj, tnp.sin)):
         assert module.make_jaxpr(sine).__name__ == "make_jaxpr(sin)"
+
+
+# Named axes.
+
+
+def test_axes_that_nothing_maps_have_names() -> None:
+    def f(lax: types.ModuleType) -> Callable[[Any], Any]:
+        return lambda x: lax.psum(lax.axis_index("j") + x, ("i", "j"))
+
+    env = [("i", 4), ("j", 2)]
+    theirs = jax.make_jaxpr(f(jax.lax), axis_env=env)(1.0)
+    ours, shape = tj.make_jaxpr(f(tj.lax), axis_env=env, return_shape=True)(1.0)
+    ir.typecheck(ours)
+    assert [eqn.primitive.name for eqn in ours.eqns if eqn.primitive.name != "psum"] == [
+        eqn.primitive.name for eqn in theirs.eqns if eqn.primitive.name != "psum"
+    ]
+    assert shape == ShapedArray((), "float64", weak_type=True)
+    wrong: list[Any] = [("i", 4), [("i", "4")], [("i",)], [("i", 0)], 4]
+    for axes in wrong:
+        with pytest.raises(ChoiceError, match=r'axis_env has pairs of a name and a size, \[\("i", 4\)\], got'):
+            tj.make_jaxpr(lambda x: x, axis_env=axes)

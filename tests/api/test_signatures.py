@@ -16,7 +16,7 @@ MISSING = {
     "jit": {"keep_unused", "device", "backend", "inline", "compiler_options"},
     "linear_transpose": {"reduce_axes"},
     "linearize": {"in_nzs"},  # jax 0.11
-    "make_jaxpr": {"axis_env", "abstracted_axes"},
+    "make_jaxpr": {"abstracted_axes"},
     "value_and_grad": {"reduce_axes"},
     "vjp": {"reduce_axes", "in_nzs", "saveable_args"},
     "vmap": {"spmd_axis_name", "sum_match"},

@@ -194,3 +194,19 @@ def test_a_closed_program_takes_in_arrays_of_all_kinds() -> None:
         ClosedJaxpr(program, (mine, "three"))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="constant 0 of a ClosedJaxpr is a Tracer"):
         tj.make_jaxpr(lambda a: ClosedJaxpr(program, (a,)))(mine)
+
+
+def test_what_jax_calls_otherwise_is_named_in_the_error() -> None:
+    closed = ClosedJaxpr(affine(), (array([1, 2, 3], FLOAT64),))
+    literal = double().eqns[0].invars[0]
+    for part, name, said in (
+        (closed, "literals", "the constants are `consts`"),
+        (closed.jaxpr, "constvars", "constants feed the first inputs"),
+        (closed.eqns[0], "source_info", "`source`"),
+        (literal, "val", "`value`"),
+    ):
+        assert not hasattr(part, name)
+        with pytest.raises(AttributeError, match=f"'{type(part).__name__}' object has no attribute '{name}': .*{said}"):
+            getattr(part, name)
+    with pytest.raises(AttributeError, match=r"'Jaxpr' object has no attribute 'nonsense'$"):
+        getattr(closed.jaxpr, "nonsense")  # noqa: B009

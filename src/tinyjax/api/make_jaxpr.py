@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from tinyjax import refs
 from tinyjax.api.arguments import split_static
+from tinyjax.api.vectorize import vmap
 from tinyjax.control.call import Call
-from tinyjax.errors import InputError
+from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.naming import named_types
@@ -57,6 +59,7 @@ def make_jaxpr(
     static_argnums: int | Sequence[int] = (),
     *,
     static_argnames: str | Sequence[str] = (),
+    axis_env: Sequence[tuple[str, int]] | None = None,
     return_shape: Literal[False] = False,
 ) -> Callable[..., ClosedJaxpr]: ...
 @overload
@@ -65,6 +68,7 @@ def make_jaxpr(
     static_argnums: int | Sequence[int] = (),
     *,
     static_argnames: str | Sequence[str] = (),
+    axis_env: Sequence[tuple[str, int]] | None = None,
     return_shape: Literal[True],
 ) -> Callable[..., tuple[ClosedJaxpr, Any]]: ...
 @filtered
@@ -73,6 +77,7 @@ def make_jaxpr(
     static_argnums: int | Sequence[int] = (),
     *,
     static_argnames: str | Sequence[str] = (),
+    axis_env: Sequence[tuple[str, int]] | None = None,
     return_shape: bool = False,
 ) -> Callable[..., ClosedJaxpr | tuple[ClosedJaxpr, Any]]:
     """A function that returns the program of `fun` for given arguments, instead of running it.
@@ -80,25 +85,49 @@ def make_jaxpr(
     Arguments are trees of arrays or of their types (ShapedArray, or anything with a shape and a dtype). Every operation
     in `fun` becomes an equation, also those on constants; arrays that it closes over become constants of the result.
     With `return_shape`, the tree of result types is returned too. What Refs hold that `fun` takes or closes over is an
-    input each, and what it leaves in them a last result. Source: Autodidax, part 3.
+    input each, and what it leaves in them a last result. `axis_env` has names and sizes of axes that collectives in
+    `fun` are about, as if in a `vmap` around it. Source: Autodidax, part 3.
 
     >>> make_jaxpr(lambda x: 2.0 * x)(ShapedArray((), "float64"))
     { lambda ; a:f64[]. let b:f64[] = mul 2.0 a in (b,) }
     """
     check_callable("make_jaxpr", fun)
+    axes = _named_sizes(axis_env)
 
     @filtered
     def make(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, Any]:  # the user's arguments
         function, args, kwargs = refs.staged.without_refs(fun, args, kwargs)
         call = split_static(function, args, kwargs, static_argnums, static_argnames)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
-        traced, _ = _traced(FlatFunction(call.function, "make_jaxpr", treedef), leaves)
+        flat = FlatFunction(call.function, "make_jaxpr", treedef)
+        traced = _within(axes, lambda: _traced(flat, leaves)[0])
         closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, "make_jaxpr"))
         types = closed.out_avals[: traced.treedef.num_leaves]
         return (closed, tree.unflatten(traced.treedef, types)) if return_shape else closed
 
     make.__name__ = make.__qualname__ = f"make_jaxpr({function_name(fun)})"
     return make
+
+
+def _named_sizes(axis_env: Sequence[tuple[str, int]] | None) -> list[tuple[str, int]]:
+    found: list[tuple[object, int]]
+    try:
+        found = [(name, operator.index(size)) for name, size in axis_env or ()]
+    except (TypeError, ValueError):
+        found = [(None, 0)]
+    axes = [(name, size) for name, size in found if isinstance(name, str) and size > 0]
+    if len(axes) < len(found):
+        raise ChoiceError(f'make_jaxpr: axis_env has pairs of a name and a size, [("i", 4)], got {axis_env!r}')
+    return axes
+
+
+def _within(axes: Sequence[tuple[str, int]], make: Callable[[], R]) -> R:
+    """What `make` returns where these axes have names, the first of them outermost."""
+    if not axes:
+        return make()
+    ((name, size), *inner), made = axes, list[R]()
+    vmap(lambda: made.append(_within(inner, make)), (), axis_name=name, axis_size=size)()
+    return made[0]
 
 
 def closed_values(traced: Traced, transformation: str) -> tuple[ConcreteValue, ...]:

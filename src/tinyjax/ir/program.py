@@ -15,6 +15,7 @@ from tinyjax.ir.constants import constants
 from tinyjax.ir.dtypes import BOOL, PYTHON_DTYPES, DType, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.literals import python_scalar, scalar_bits
+from tinyjax.ir.names_of_jax import NamesOfJax
 from tinyjax.ir.program_type import JaxprType
 from tinyjax.ir.program_value import ProgramPart, ProgramValue
 from tinyjax.ir.shared_types import array_type
@@ -38,7 +39,7 @@ class Var:
 
 @final
 @frozen(cache_hash=True)
-class Literal:
+class Literal(NamesOfJax):
     """A scalar constant within a program.
 
     The value is a Python scalar that the dtype of `aval` represents exactly. Compared to the bit: 1 is not 1.0, nan is

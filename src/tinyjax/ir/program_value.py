@@ -15,6 +15,7 @@ from typing_extensions import override
 from tinyjax.caching import BoundedCache, Keyed, Token, register
 from tinyjax.ir.equality import same_program
 from tinyjax.ir.immutable import Immutable
+from tinyjax.ir.names_of_jax import NamesOfJax
 from tinyjax.ir.naming import InputNames, names_at, names_for
 from tinyjax.ir.printing.printed import Printed
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 ProgramT = TypeVar("ProgramT", bound="ProgramValue")
 
 
-class ProgramPart(Printed, Immutable):
+class ProgramPart(Printed, Immutable, NamesOfJax):
     """An equation, a program or a closed program: it never changes, and shows itself."""
 
     __slots__ = ()
