@@ -53,7 +53,15 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def sweep(session: nox.Session) -> None:
-    """The tests that take long, marked `sweep`; arguments after `--` go to pytest."""
+    """The tests that take long, marked `sweep`, of many cases one in two; arguments after `--` go to pytest."""
+    logging.getLogger("nox").setLevel(logging.WARNING)
+    arguments = session.posargs or ["--numprocesses=auto", "--maxprocesses=4"]
+    run_module(session, "pytest", "-m", "sweep and not rest", *arguments)
+
+
+@nox.session
+def whole(session: nox.Session) -> None:
+    """What takes long, every case; arguments after `--` go to pytest."""
     logging.getLogger("nox").setLevel(logging.WARNING)
     arguments = session.posargs or ["--numprocesses=auto", "--maxprocesses=4"]
     run_module(session, "pytest", "-m", "sweep", *arguments)

@@ -1,5 +1,6 @@
 """`checking_leaks`: what JAX's finds, and what is no leak."""
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,12 @@ LEAKS = {
     "within": lambda m, keep: m.jit(lambda x: 2.0 * m.jit(lambda y: keep(y) + 1.0)(x))(1.0),
     "vmap": lambda m, keep: m.vmap(lambda x: keep(x) + 1.0)(np.ones(2)),
 }
+
+
+@pytest.fixture(autouse=True)
+def what_other_tests_left_is_not_looked_through() -> None:
+    """Each look for leaks is a full collection of garbage, or two: of thousands of tests' in one process."""
+    gc.freeze()
 
 
 @pytest.mark.parametrize("name", LEAKS)
