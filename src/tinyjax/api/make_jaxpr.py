@@ -8,7 +8,6 @@ from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from tinyjax import refs
 from tinyjax.api.arguments import split_static
-from tinyjax.api.vectorize import vmap
 from tinyjax.control.call import Call
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.aval import ShapedArray
@@ -125,6 +124,8 @@ def _within(axes: Sequence[tuple[str, int]], make: Callable[[], R]) -> R:
     """What `make` returns where these axes have names, the first of them outermost."""
     if not axes:
         return make()
+    from tinyjax.api.vectorize import vmap  # which a gradient doesn't load
+
     ((name, size), *inner), made = axes, list[R]()
     vmap(lambda: made.append(_within(inner, make)), (), axis_name=name, axis_size=size)()
     return made[0]
