@@ -179,7 +179,7 @@ def test_interrupts_at_every_line_of_entering_and_leaving(transform: Callable[..
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.sweep
 def test_interrupts_everywhere() -> None:
-    check(600, 6)
+    check(150, 6)
 
 
 @pytest.fixture
