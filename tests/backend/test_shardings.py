@@ -18,8 +18,10 @@ import tinyjax.numpy as tnp
 from tests.meshes.cases import jax_sharding, shardings
 from tinyjax import NamedSharding, P, random
 from tinyjax.backend import CompilationCache, XlaExecutor
+from tinyjax.backend.layouts import input_labels, lay_out
 from tinyjax.backend.store import StoreInfo
 from tinyjax.errors import DeletedBufferError, ShardingError
+from tinyjax.ir.naming import InputNames
 from tinyjax.meshes import Device, Mesh, SingleDeviceSharding
 from tinyjax.tracing.concrete import ConcreteArray
 
@@ -273,3 +275,21 @@ def test_threads_launch_at_once() -> None:
     with ThreadPoolExecutor(4) as pool:
         for result in pool.map(lambda _: f(x), range(40)):
             np.testing.assert_allclose(np.asarray(result), expected, rtol=1e-12)
+
+
+def test_inputs_are_named_once_and_only_where_something_lies_on_a_mesh() -> None:
+    asked: list[str] = []
+
+    def names() -> list[str]:
+        asked.append("x")
+        return ["", "", "x"]
+
+    plain = tj.make_jaxpr(lambda a, b, c: a + b * c)(1.0, 2.0, 3.0).jaxpr
+    program = plain.named_by(InputNames(names))
+    assert lay_out(program, [None] * 3, None, "f") is None
+    assert not asked
+    closed = "an array that 'f' closes over"
+    assert input_labels(program, "f") == [closed, closed, "argument x of 'f'"]
+    assert input_labels(plain.with_names(["w"]), "f")[1:] == ["argument 1 of 'f'", "argument 2 of 'f'"]
+    with pytest.raises(ShardingError, match=r"argument x of 'f'"):
+        lay_out(program, [None, None, on(P("x"))], None, "f")

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from tinyjax.backend.embedding import Constants, passed
 from tinyjax.caching import bounded
 from tinyjax.errors import ShardingError
+from tinyjax.ir.parameters import PLAIN_TYPES
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.traverse import nested_programs, record_values
 from tinyjax.meshes import AxisType, Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
@@ -103,23 +104,19 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
     """
     asked = asked or Asked()
     given = list(asked.ins) or [None] * len(lie)
-    labels = [input_label(jaxpr, i, name) for i in range(len(lie))]
-    named: list[tuple[str, NamedSharding]] = []
-    for label, sharding, own in zip(labels, given, lie, strict=True):
-        for found in (sharding, own):
-            if found is not None:
-                named.append((label, as_named(found)))
-                break
+    lying = [own if sharding is None else sharding for sharding, own in zip(given, lie, strict=True)]
+    inner = program_mesh(jaxpr)
+    if all(said is None for said in (*lying, *asked.outs, inner, asked.mesh)):
+        return None
+    labels = input_labels(jaxpr, name)[: len(lie)]
+    named = [(label, as_named(found)) for label, found in zip(labels, lying, strict=True) if found is not None]
     results = [None if sharding is None else as_named(sharding) for sharding in asked.outs]
     named += [(f"result {i} of {name!r}", found) for i, found in enumerate(results) if found is not None]
-    inner = program_mesh(jaxpr)
     if inner is not None:
         named.append((f"a mesh within {name!r}", NamedSharding(inner, PartitionSpec())))
     force = asked.mesh  # which says where to run what lies nowhere yet
     if force is not None and all(found.mesh.placed is None and found.mesh.size == force.size for _, found in named):
         named.insert(0, ("the mesh in force", NamedSharding(force, PartitionSpec())))
-    if not named:
-        return None
     mesh = named[0][1].mesh
     devices = _devices(named)
     replicated = NamedSharding(mesh.abstract_mesh, PartitionSpec())
@@ -195,13 +192,19 @@ def on_devices(layout: Layout | None, devices: tuple[Device, ...], name: str) ->
 
 
 def input_label(jaxpr: Jaxpr, i: int, name: str) -> str:
-    """What to call an input of a program in messages. What a function closes over comes before its arguments, which
+    """What to call one of the inputs."""
+    return input_labels(jaxpr, name)[i]
+
+
+def input_labels(jaxpr: Jaxpr, name: str) -> list[str]:
+    """What to call the inputs of a program in messages. What a function closes over comes before its arguments, which
     have names."""
     names = jaxpr.input_names
-    called = names[i] if i < len(names) else ""
-    if not called and any(names[i:]):
-        return f"an array that {name!r} closes over"
-    return f"argument {called or i} of {name!r}"
+    last = max([i for i, called in enumerate(names) if called], default=-1)
+    return [
+        f"argument {called or i} of {name!r}" if called or i > last else f"an array that {name!r} closes over"
+        for i, called in enumerate(names)
+    ]
 
 
 def as_named(sharding: Sharding) -> NamedSharding:
@@ -269,6 +272,8 @@ def program_mesh(jaxpr: Jaxpr) -> Mesh | None:
 def _meshes(jaxpr: Jaxpr) -> Iterator[Mesh]:
     for eqn in jaxpr.eqns:
         for _, value in record_values(eqn.primitive):
+            if type(value) is tuple or type(value) in PLAIN_TYPES:
+                continue  # as most are
             if isinstance(value, NamedSharding):
                 yield value.mesh
             elif isinstance(value, Mesh) and not value.empty:

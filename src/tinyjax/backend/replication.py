@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 from tinyjax.backend.embedding import Constants, passed
-from tinyjax.backend.layouts import Asked, input_label
+from tinyjax.backend.layouts import Asked, input_labels
 from tinyjax.errors import ReplicationWarning
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
@@ -38,7 +38,9 @@ def warn_of_replicated(
 def _labelled(
     jaxpr: Jaxpr, constants: Constants, ins: Sequence[Sharding], outs: Sequence[Sharding], name: str
 ) -> Iterator[tuple[str, ShapedArray, Sharding]]:
-    for i, sharding in zip(passed(constants, range(len(jaxpr.invars))), ins, strict=True):
-        yield input_label(jaxpr, i, name), jaxpr.in_avals[i], sharding
+    for label, aval, sharding in zip(
+        passed(constants, input_labels(jaxpr, name)), passed(constants, jaxpr.in_avals), ins, strict=True
+    ):
+        yield label, aval, sharding
     for i, (aval, sharding) in enumerate(zip(jaxpr.out_avals, outs, strict=True)):
         yield f"result {i} of {name!r}", aval, sharding

@@ -84,12 +84,17 @@ def _places(eqn: Eqn) -> bool:
 def _fused(jaxpr: Jaxpr) -> Jaxpr:
     at = 0
     while at < len(jaxpr.eqns):
-        pair = _Pair.of(jaxpr, at) if isinstance(jaxpr.eqns[at].primitive, Scan) else None
+        pair = _Pair.of(jaxpr, at) if type(jaxpr.eqns[at].primitive) is Scan else None
         if pair is None:
             at += 1
         else:
             jaxpr = pair.joined(jaxpr)
     return jaxpr
+
+
+def _last_loop(jaxpr: Jaxpr) -> int:
+    """The position of the last loop; -1: there is none."""
+    return next((at for at in range(len(jaxpr.eqns) - 1, -1, -1) if type(jaxpr.eqns[at].primitive) is Scan), -1)
 
 
 def _scan(eqn: Eqn) -> Scan:
@@ -121,7 +126,8 @@ class _Pair:
         stacks = {out.index for out in scan.results(one.outvars)[1]}
         made = {out.index for out in one.outvars}
         after = set[int]()
-        for at in range(first + 1, len(jaxpr.eqns)):
+        # What comes after the last loop, as what takes rows of the stacks, isn't looked at.
+        for at in range(first + 1, _last_loop(jaxpr) + 1):
             eqn = jaxpr.eqns[at]
             if must_stay(eqn.primitive.effects):
                 return None

@@ -44,13 +44,14 @@ def remade(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _remade(jaxpr: Jaxpr) -> Jaxpr:
-    at = 0
-    while at < len(jaxpr.eqns):
-        plan = _plan(jaxpr, at) if isinstance(jaxpr.eqns[at].primitive, Scan) else None
-        if plan is not None:
-            jaxpr, at = _Applied(jaxpr, plan).result, plan.first
-        at += 1
-    return jaxpr
+    first = -1
+    while True:
+        loops = [at for at, eqn in enumerate(jaxpr.eqns) if type(eqn.primitive) is Scan]
+        plans = (_plan(jaxpr, at) for at in loops[:-1] if at > first)  # the last one keeps nothing for later ones
+        plan = next((plan for plan in plans if plan is not None), None)
+        if plan is None:
+            return jaxpr
+        jaxpr, first = _Applied(jaxpr, plan).result, plan.first
 
 
 @final
@@ -315,7 +316,7 @@ class _Uses:
 def _rows_of(eqn: Eqn) -> tuple[int, int] | None:
     """Which rows an equation takes of its operand, if that is all it does."""
     primitive = eqn.primitive
-    if not isinstance(primitive, Slice) or primitive.strides is not None:
+    if type(primitive) is not Slice or primitive.strides is not None:
         return None
     low, high, shape = primitive.start_indices, primitive.limit_indices, eqn.invars[0].aval.shape
     return None if not shape or any(low[1:]) or high[1:] != shape[1:] else (low[0], high[0])

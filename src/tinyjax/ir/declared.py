@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
-from functools import lru_cache
-from typing import Final, Literal, TypeVar, Union
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Final, Literal, TypeAlias, TypeVar, Union
 
 import attrs
 
@@ -16,10 +16,12 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.parameters import PLAIN_TYPES
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
-from tinyjax.ir.traverse import nested_programs, value_fields
+from tinyjax.ir.traverse import fields_of, nested_programs
 from tinyjax.ir.value import ConcreteValue
 
 T = TypeVar("T")
+#: Whether a value is of some type.
+Check: TypeAlias = Callable[[object], bool]
 #: What a number may be where a field asks for one, as type checkers have it.
 _WIDER: Final[Mapping[object, tuple[type, ...]]] = types.MappingProxyType(
     {float: (float, int), complex: (complex, float, int)}
@@ -78,12 +80,18 @@ def explained(jaxpr: Jaxpr, make: Callable[[], T]) -> T:
         raise
 
 
+@lru_cache(maxsize=4096)
+def _checks(cls: type) -> Sequence[tuple[str, Check]]:
+    """The fields of a class that are part of its value, and whether something may be the value of each."""
+    hints = _hints(cls)
+    return [(name, _always if (hint := hints.get(name)) is None else _check(hint, True)) for name in fields_of(cls)]
+
+
 def _refuse_misfits(record: attrs.AttrsInstance, what: str) -> None:
-    names = value_fields(record)
-    hints = _hints(type(record)) if names else {}
-    for name in names:
-        value, hint = getattr(record, name), hints.get(name)
-        if hint is not None and not fits(value, hint, strict=True):
+    for name, check in _checks(type(record)):
+        value = getattr(record, name)
+        if not check(value):
+            hint = _hints(type(record))[name]
             raise ParameterError(f"parameter {name!r} of {what} must be {_shown(hint)}, got {value!r}", name)
         for item in value if isinstance(value, tuple) else (value,):
             if type(item) not in PLAIN_TYPES and attrs.has(type(item)) and not isinstance(item, _CHECKED_ELSEWHERE):
@@ -102,25 +110,54 @@ def fits(value: object, hint: object, strict: bool = False) -> bool:
     >>> fits((1, 2), tuple[int, ...]), fits((1, 2.0), tuple[int, ...]), fits(None, int | None)
     (True, False, True)
     """
+    return _check(hint, strict)(value)
+
+
+@lru_cache(maxsize=4096)
+def _check(hint: object, strict: bool) -> Check:
+    """What `fits` asks of values, for one type: made once, as programs have many parameters of few types."""
     if hint is None:
-        return value is None
+        return lambda value: value is None
     origin = typing.get_origin(hint)
-    if hint is bool and type(value) is int:
-        return not strict and value in (0, 1)
-    if strict and type(value) is bool and hint in _NUMBERS:
-        return False
     if origin is None:
-        return _is_a(value, _WIDER.get(hint, hint)) if isinstance(hint, type) else True
+        return _check_class(hint, strict) if isinstance(hint, type) else _always
     items = typing.get_args(hint)
     if origin is Union or origin is types.UnionType:
-        return any(fits(value, item, strict) for item in items)
+        checks = [_check(item, strict) for item in items]
+        return lambda value: any(check(value) for check in checks)
     if origin is Literal:
-        return any(type(value) is type(item) and value == item for item in items)
+        return lambda value: any(type(value) is type(item) and value == item for item in items)
     if origin is tuple:
-        return isinstance(value, tuple) and _fits_tuple(value, items, strict)
+        return _check_tuple(items, strict)
     if origin is frozenset:
-        return isinstance(value, frozenset) and all(fits(item, items[0], strict) for item in value)
-    return _is_a(value, origin) if isinstance(origin, type) else True
+        each = _check(items[0], strict)
+        return lambda value: isinstance(value, frozenset) and all(map(each, value))
+    return partial(_is_a, cls=origin) if isinstance(origin, type) else _always
+
+
+def _check_class(hint: type, strict: bool) -> Check:
+    wider = _WIDER.get(hint, hint)
+    if hint is bool:
+        return lambda value: type(value) is bool or (type(value) is int and not strict and value in (0, 1))
+    if strict and hint in _NUMBERS:
+        return lambda value: type(value) is hint or (type(value) is not bool and _is_a(value, wider))
+    return lambda value: type(value) is hint or _is_a(value, wider)
+
+
+def _check_tuple(items: tuple[object, ...], strict: bool) -> Check:
+    if len(items) == 2 and items[1] is Ellipsis:
+        each = _check(items[0], strict)
+        return lambda value: isinstance(value, tuple) and all(map(each, value))
+    checks = [_check(item, strict) for item in items]
+    return lambda value: (
+        isinstance(value, tuple)
+        and len(value) == len(checks)
+        and all(check(item) for check, item in zip(checks, value, strict=True))
+    )
+
+
+def _always(value: object) -> bool:
+    return True
 
 
 def _is_a(value: object, cls: type | tuple[type, ...]) -> bool:
@@ -128,12 +165,6 @@ def _is_a(value: object, cls: type | tuple[type, ...]) -> bool:
         return isinstance(value, cls)
     except TypeError:  # a protocol, whose members only type checkers look at
         return True
-
-
-def _fits_tuple(value: tuple[object, ...], items: tuple[object, ...], strict: bool) -> bool:
-    if len(items) == 2 and items[1] is Ellipsis:
-        return all(fits(item, items[0], strict) for item in value)
-    return len(value) == len(items) and all(fits(item, hint, strict) for item, hint in zip(value, items, strict=True))
 
 
 def _shown(hint: object) -> str:

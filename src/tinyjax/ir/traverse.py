@@ -19,13 +19,14 @@ P = TypeVar("P", bound=Primitive)
 
 
 @bounded(4096)
-def _fields(cls: type) -> tuple[str, ...]:
+def fields_of(cls: type) -> tuple[str, ...]:
+    """The names of the fields of an attrs class that are part of its values: those that `==` looks at."""
     return tuple(attribute.name for attribute in attrs.fields(cls) if attribute.eq) if attrs.has(cls) else ()
 
 
 def value_fields(record: object) -> tuple[str, ...]:
     """The names of the fields of an attrs class that are part of its value: those that `==` looks at."""
-    return _fields(type(record))
+    return fields_of(type(record))
 
 
 def record_values(record: object) -> Iterator[tuple[str, object]]:

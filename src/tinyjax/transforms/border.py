@@ -163,13 +163,13 @@ class _Chains:
     def _inputs(eqn: Eqn, known: dict[int, tuple[int, ...]], first: int, count: int) -> tuple[int, ...] | None:
         """Which inputs an equation puts into a stack; None if that isn't all it does."""
         primitive, operands = eqn.primitive, eqn.invars
-        if isinstance(primitive, Concatenate) and primitive.dimension == 0:
+        if type(primitive) is Concatenate and primitive.dimension == 0:
             parts = [known.get(atom.index) if isinstance(atom, Var) else None for atom in operands]
             return None if None in parts else tuple([i for part in parts if part for i in part])
         operand = operands[0] if len(operands) == 1 else None
         if not isinstance(operand, Var):
             return None
-        if isinstance(primitive, Slice) and operand.index in known:
+        if type(primitive) is Slice and operand.index in known:
             low, high = primitive.start_indices, primitive.limit_indices
             plain = primitive.strides is None and not any(low[1:]) and high[1:] == operand.aval.shape[1:]
             return known[operand.index][low[0] : high[0]] if plain else None

@@ -22,7 +22,7 @@ def joined_at_once(jaxpr: Jaxpr) -> Jaxpr:
     made: dict[int, Eqn] = {}
     parts: dict[int, list[Atom]] = {}  # of what is made of such results: all that it joins
     for eqn in jaxpr.eqns:
-        if not isinstance(eqn.primitive, Concatenate):
+        if type(eqn.primitive) is not Concatenate:
             continue
         found: list[Atom] = []
         for atom in eqn.invars:

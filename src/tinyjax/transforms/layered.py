@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Final
 
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import holds_programs, subjaxprs
@@ -28,7 +28,7 @@ def parted(jaxpr: Jaxpr) -> Jaxpr:
 
     A step may be one branch of several, as where it is left out if gradients aren't finite.
     """
-    return rewritten(jaxpr, partial(_instead, PARTING)) if jaxpr.inner else jaxpr
+    return _with_programs(jaxpr, PARTING)
 
 
 def stacked_loops(jaxpr: Jaxpr) -> Jaxpr:
@@ -37,20 +37,36 @@ def stacked_loops(jaxpr: Jaxpr) -> Jaxpr:
     A step may be a loop over time, or over parts of a batch, with the weights of all layers as operands. Stacks of them
     make it have one size, and what follows from its results loops over rows.
     """
-    return rewritten(jaxpr, partial(_instead, STACKING)) if jaxpr.inner else jaxpr
+    return _with_programs(jaxpr, STACKING)
 
 
-def _instead(
-    table: RuleTable[[], Jaxpr | None], ctx: Rebuilding, eqn: Eqn, now: Callable[[Atom], Atom]
-) -> Sequence[Atom] | None:
-    primitive = eqn.primitive
-    rule = table.find(type(primitive))
-    found = None if rule is None or not holds_programs(primitive) else rule(primitive)
-    return None if found is None else ctx.applied(found, tuple(map(now, eqn.invars)), eqn.source)
+def _with_programs(jaxpr: Jaxpr, table: RuleTable[[], Jaxpr | None]) -> Jaxpr:
+    """The program with others in the place of what a table has rules for."""
+    instead: dict[int, Jaxpr] = {}  # by the identity of primitives, which the program keeps alive
+    for primitive in _with_rules(jaxpr, table):
+        found = table.apply(primitive)
+        if found is not None:
+            instead[id(primitive)] = found
+    if not instead:
+        return jaxpr
+
+    def change(ctx: Rebuilding, eqn: Eqn, now: Callable[[Atom], Atom]) -> Sequence[Atom] | None:
+        found = instead.get(id(eqn.primitive))
+        return None if found is None else ctx.applied(found, tuple(map(now, eqn.invars)), eqn.source)
+
+    return rewritten(jaxpr, change)
 
 
 def loop_bodies(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
     """The programs that equations hold to which stacks may be handed that are made outside."""
-    for eqn in jaxpr.eqns if jaxpr.inner else ():
-        if STACKING.find(type(eqn.primitive)) is not None and holds_programs(eqn.primitive):
-            yield from subjaxprs(eqn.primitive)
+    for primitive in _with_rules(jaxpr, STACKING):
+        yield from subjaxprs(primitive)
+
+
+def _with_rules(jaxpr: Jaxpr, table: RuleTable[[], Jaxpr | None]) -> Sequence[Primitive]:
+    """The primitives that hold programs and for which a table has a rule, each once."""
+    if not jaxpr.inner:
+        return ()
+    classes = {cls for cls in {type(eqn.primitive) for eqn in jaxpr.eqns} if cls in table}
+    found = {id(eqn.primitive): eqn.primitive for eqn in jaxpr.eqns if type(eqn.primitive) in classes}
+    return [primitive for primitive in found.values() if holds_programs(primitive)]

@@ -20,7 +20,7 @@ def stacked_sums(jaxpr: Jaxpr) -> Jaxpr:
 
     It computes the same, but for the sign of zeros.
     """
-    if not any(isinstance(eqn.primitive, Pad) for eqn in jaxpr.eqns):
+    if Pad not in {type(eqn.primitive) for eqn in jaxpr.eqns}:
         return jaxpr
     sums = _padded_sums(jaxpr)
     if not sums:
@@ -51,7 +51,7 @@ def _padded_sums(jaxpr: Jaxpr) -> dict[int, dict[int, Var]]:
         padded = _padded(eqn)
         if padded is not None:
             rows[eqn.outvars[0].index] = padded
-        elif isinstance(eqn.primitive, Add):
+        elif type(eqn.primitive) is Add:
             x, y = eqn.invars
             if not isinstance(x, Var) or not isinstance(y, Var) or x.index == y.index:
                 continue
@@ -68,7 +68,7 @@ def _padded_sums(jaxpr: Jaxpr) -> dict[int, dict[int, Var]]:
 
 def _padded(eqn: Eqn) -> dict[int, Var] | None:
     primitive = eqn.primitive
-    if not isinstance(primitive, Pad):
+    if type(primitive) is not Pad:
         return None
     row, zero = eqn.invars
     if not isinstance(row, Var) or not isinstance(zero, Literal) or zero.value or row.aval.shape[:1] != (1,):

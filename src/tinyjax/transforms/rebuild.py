@@ -230,7 +230,7 @@ def bottom_up(jaxpr: Jaxpr, change: Callable[[Jaxpr], Jaxpr], before: Callable[[
 
 def _with_changed(jaxpr: Jaxpr, done: dict[Key, Jaxpr]) -> Jaxpr:
     """The program with others in the place of those within it."""
-    if not jaxpr.inner:
+    if all(done[key_of(program)] is program for program in jaxpr.inner):
         return jaxpr
     eqns: list[Eqn] = []
     changed = False

@@ -15,6 +15,8 @@ from tinyjax.primitives.structure import BroadcastInDim, ReduceSum
 
 #: Numbers of results above this are those of equations that are applied where they are read.
 _FAR: Final = 1 << 20
+#: What may only give another shape to the elements of its operand.
+_RESHAPING: Final = frozenset({BroadcastInDim, Reshape, Squeeze})
 
 
 @final
@@ -81,7 +83,7 @@ class Lazy:
 def row_of(eqn: Eqn) -> int | None:
     """Which row an equation takes, as an array with a leading axis of size 1; None: it does something else."""
     primitive = eqn.primitive
-    if not isinstance(primitive, Slice) or primitive.strides is not None:
+    if type(primitive) is not Slice or primitive.strides is not None:
         return None
     shape = eqn.invars[0].aval.shape
     starts, limits = primitive.start_indices, primitive.limit_indices
@@ -93,25 +95,25 @@ def row_of(eqn: Eqn) -> int | None:
 def drops(eqn: Eqn) -> bool:
     """Whether it only drops the leading axis."""
     primitive, shape = eqn.primitive, eqn.invars[0].aval.shape
-    if isinstance(primitive, Squeeze):
+    if type(primitive) is Squeeze:
         return primitive.dimensions == (0,)
-    if isinstance(primitive, ReduceSum):  # of one row, as where a stack is differentiated
+    if type(primitive) is ReduceSum:  # of one row, as where a stack is differentiated
         return primitive.axes == (0,) and shape[0] == 1
-    return isinstance(primitive, Reshape) and shape[:1] == (1,) and primitive.new_sizes == shape[1:]
+    return type(primitive) is Reshape and shape[:1] == (1,) and primitive.new_sizes == shape[1:]
 
 
 def expands(eqn: Eqn) -> bool:
     """Whether it only adds a leading axis."""
     primitive, shape = eqn.primitive, eqn.invars[0].aval.shape
-    if isinstance(primitive, BroadcastInDim):
+    if type(primitive) is BroadcastInDim:
         return primitive.shape == (1, *shape) and primitive.broadcast_dimensions == tuple(range(1, len(shape) + 1))
-    return isinstance(primitive, Reshape) and primitive.new_sizes == (1, *shape)
+    return type(primitive) is Reshape and primitive.new_sizes == (1, *shape)
 
 
 def reshapes(eqn: Eqn) -> bool:
     """Whether it only gives another shape to the elements of an operand."""
     operand, primitive = eqn.invars[0] if eqn.invars else None, eqn.primitive
-    if not isinstance(operand, Var) or not isinstance(primitive, (BroadcastInDim, Reshape, Squeeze)):
+    if type(primitive) not in _RESHAPING or not isinstance(operand, Var):
         return False
     return operand.aval.size == eqn.outvars[0].aval.size
 
@@ -157,4 +159,4 @@ def find_lazy(jaxpr: Jaxpr) -> Lazy:
 
 
 def _joins(eqn: Eqn | None) -> bool:
-    return eqn is not None and isinstance(eqn.primitive, Concatenate) and eqn.primitive.dimension == 0
+    return eqn is not None and type(eqn.primitive) is Concatenate and eqn.primitive.dimension == 0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeGuard
 
 from tinyjax.ir.dtypes import FLOATS
 from tinyjax.ir.primitive import Primitive
@@ -31,7 +31,7 @@ _Reducing: TypeAlias = type[ReduceSum | ReduceAnd | ReduceOr | ReduceMax | Reduc
 _SUMS: Final[Mapping[type[Primitive], _Reducing]] = MappingProxyType(
     {Add: ReduceSum, And: ReduceAnd, Or: ReduceOr, Max: ReduceMax, Min: ReduceMin}
 )
-_REDUCTIONS: Final = tuple(_SUMS.values())
+_REDUCTIONS: Final = frozenset(_SUMS.values())
 
 
 def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
@@ -63,12 +63,12 @@ def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
 
 def joins_scalars(eqn: Eqn) -> bool:
     """Whether it makes a stack of scalars."""
-    return isinstance(eqn.primitive, Concatenate) and eqn.outvars[0].aval.shape == (len(eqn.invars),)
+    return type(eqn.primitive) is Concatenate and eqn.outvars[0].aval.shape == (len(eqn.invars),)
 
 
 def _joins_short(eqn: Eqn) -> bool:
     """Whether it makes a stack of scalars, or of short vectors."""
-    if not isinstance(eqn.primitive, Concatenate) or eqn.primitive.dimension != 0:
+    if type(eqn.primitive) is not Concatenate or eqn.primitive.dimension != 0:
         return False
     return _counts(eqn.outvars[0].aval.shape[1:]) and all(atom.aval.shape[0] == 1 for atom in eqn.invars)
 
@@ -82,11 +82,15 @@ def in_any_order(jaxpr: Jaxpr) -> frozenset[int]:
     """The stacks of scalars, or of short vectors, that are only added: in another order, it is the same to rounding."""
     found = {eqn.outvars[0].index for eqn in jaxpr.eqns if _joins_short(eqn)}
     if found:
-        for eqn in jaxpr.eqns:
-            if not isinstance(eqn.primitive, _REDUCTIONS) or eqn.primitive.axes != (0,):
-                found.difference_update(atom.index for atom in eqn.invars if isinstance(atom, Var))
-        found.difference_update(atom.index for atom in jaxpr.outvars if isinstance(atom, Var))
+        others = [eqn.invars for eqn in jaxpr.eqns if not (_reduces(eqn.primitive) and eqn.primitive.axes == (0,))]
+        found.difference_update(
+            [atom.index for atoms in (*others, jaxpr.outvars) for atom in atoms if type(atom) is Var]
+        )
     return frozenset(found)
+
+
+def _reduces(primitive: Primitive) -> TypeGuard[ReduceSum | ReduceAnd | ReduceOr | ReduceMax | ReduceMin]:
+    return type(primitive) in _REDUCTIONS
 
 
 def _long_sums(jaxpr: Jaxpr) -> dict[int, list[Atom]]:
