@@ -80,6 +80,10 @@ class _Early:
             depth = self._depth(i, eqn)
             if depth is not None and i not in self._unread:
                 self._free[i] = depth
+        #: What these make.
+        self._freely_made: set[int] = {out.index for i in self._free for out in eqns[i].outvars}
+        #: The equations that make stacks of scalars.
+        self._joining: frozenset[int] = frozenset([i for i, eqn in enumerate(eqns) if joins_scalars(eqn)])
 
     def _depth(self, i: int, eqn: Eqn) -> int | None:
         depth = 1
@@ -110,15 +114,16 @@ class _Early:
                 later = alone and not any(out.index in stacked for out in self._eqns[i].outvars)
                 if found and (later or min(found) < i):
                     places[i] = min(found) if alone else _BEFORE
-            if joins_scalars(self._eqns[i]):
+            if i in self._joining:
                 stacked |= self._operands[i]
-            for index in self._operands[i]:
+            for index in self._operands[i] & self._freely_made:
                 readers.setdefault(index, set()).add(places[i])
         self._terms_to_layers(places)
         # Of those with one place, whoever is read comes before who reads.
         order = sorted(range(n), key=places.__getitem__)
         rank = self._ranks(order, places) if self._stacking else {}
-        order.sort(key=lambda i: (places[i], rank.get(i, _BEFORE)))
+        if rank:
+            order.sort(key=lambda i: (places[i], rank.get(i, _BEFORE)))
         start = n
         while start and self._updates(order[start - 1]):
             start -= 1
@@ -126,7 +131,10 @@ class _Early:
         if start and 0 <= rank.get(order[start - 1], _SEVERAL) < _SEVERAL:
             while start < n and rank.get(order[start]) == rank[order[start - 1]]:
                 start += 1
-        return [self._eqns[i] for i in by_tensor(self._eqns, self._operands, order, start, self._free, self._rows)]
+        return [
+            self._eqns[i]
+            for i in by_tensor(self._eqns, self._operands, order, start, self._free, self._rows, self._wide)
+        ]
 
     def _ranks(self, order: Sequence[int], places: Sequence[int]) -> dict[int, int]:
         """Of what comes after a loop of whose stacks rows are read: from which row it follows. What is for several of
@@ -135,9 +143,13 @@ class _Early:
         for i in order:
             if places[i] in self._stacking and i not in self._free and i != places[i]:
                 own = self._rows.get(i, {})
-                made = {index: self._maker[index] for index in self._operands[i] if index in self._maker}
-                near = {rank[j] for j in made.values() if j in rank}
-                near |= {own.get(index, _SEVERAL) for index, j in made.items() if j in self._stacking}
+                near = set[int]()
+                for index in self._operands[i]:
+                    j = self._maker.get(index, -1)
+                    if j in rank:
+                        near.add(rank[j])
+                    if j in self._stacking:
+                        near.add(own.get(index, _SEVERAL))
                 rank[i] = near.pop() if len(near) == 1 else _SEVERAL
         wanted: dict[int, set[int]] = {}  # the ranks of what reads a result
         for i in reversed(order):
@@ -145,7 +157,7 @@ class _Early:
                 found = set[int]().union(*[wanted.get(out.index, ()) for out in self._eqns[i].outvars])
                 rank[i] = found.pop() if len(found) == 1 else _BEFORE
             # The loop itself reads what comes before it, whoever else does.
-            for index in self._operands[i] if i in rank or i in self._stacking else ():
+            for index in self._operands[i] & self._freely_made if i in rank or i in self._stacking else ():
                 wanted.setdefault(index, set()).add(rank.get(i, _BEFORE))
         return rank
 
@@ -157,12 +169,14 @@ class _Early:
     def _terms_to_layers(self, places: list[int]) -> None:
         """Moves what is made of inputs for terms of a sum, as their squares are for a penalty, to where a layer reads
         these inputs: the terms are in the order of names, and there each is part of a block."""
+        if not self._joining:
+            return
         joined: dict[int, bool] = {}  # whether all that reads a result is such a sum, or for one; of a scalar: anything
         scalars = {out.index for eqn in self._eqns for out in eqn.outvars if not out.aval.shape}
         for i in range(len(self._eqns) - 1, -1, -1):
             eqn = self._eqns[i]
             outs = [out.index for out in eqn.outvars]
-            stack = joins_scalars(eqn) and outs[0] in joined  # of which something is made
+            stack = i in self._joining and outs[0] in joined  # of which something is made
             term = stack or (i in self._free and all(joined.get(out, False) for out in outs))
             for index in self._operands[i]:
                 scalar = index in scalars
@@ -201,11 +215,15 @@ class _Early:
     def _updates(self, i: int) -> bool:
         """Whether an equation may be part of an update: it treats each element by itself, or its result is a scalar. A
         backward pass has others in each layer."""
+        if i in self._free:
+            return True
+        if not self._moves[i] and i not in self._unread:
+            return False
         eqn = self._eqns[i]
-        quick = _by_elements(type(eqn.primitive)) or not self._wide[i]
+        if _by_elements(type(eqn.primitive)) or not self._wide[i] or i in self._joining:
+            return True
         programs = list(inner_programs([eqn]))
-        quick = quick or joins_scalars(eqn) or (bool(programs) and all(map(_of_an_update, programs)))
-        return i in self._free or ((self._moves[i] or i in self._unread) and quick)
+        return bool(programs) and all(map(_of_an_update, programs))
 
     def _places(self) -> list[int]:
         """Where each equation is if those move that can."""
@@ -238,16 +256,20 @@ class _Early:
         found: list[bool] = [False] * len(self._eqns)
         length: dict[int, int] = {}  # of what follows from a variable
         wide = set[int]()  # variables from which results follow that are no scalars
-        unread = {out.index for eqn in self._eqns for out in eqn.outvars}.difference(self._results)
+        read = set(self._results)
         for i in range(len(self._eqns) - 1, -1, -1):
             eqn = self._eqns[i]
             stays = must_stay(eqn.primitive.effects)
-            if not stays and self._operands[i] and unread.issuperset([out.index for out in eqn.outvars]):
+            if not stays and self._operands[i] and read.isdisjoint([out.index for out in eqn.outvars]):
                 self._unread.add(i)
                 continue
-            unread -= self._operands[i]
-            after = max([length.get(out.index, 0) for out in eqn.outvars if out.aval.shape], default=0) + 1
-            updates = any(out.index in wide or (out.aval.shape and out.index not in length) for out in eqn.outvars)
+            read |= self._operands[i]
+            after, updates = 1, False
+            for out in eqn.outvars:
+                if out.aval.shape:
+                    after = max(after, length.get(out.index, 0) + 1)
+                    updates = updates or out.index not in length
+                updates = updates or out.index in wide
             if updates:
                 wide |= self._operands[i]
             kind = type(eqn.primitive)

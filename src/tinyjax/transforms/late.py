@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 from tinyjax.contexts.rebuilding import DEPTH, QUICK
@@ -38,7 +39,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     makers = {out.index: eqn for eqn in eqns for out in eqn.outvars}
     roots = lazy.roots(eqns)
     rows = {index: (base.index, at) for index, (base, at) in lazy.rows.items()}
-    readers = Counter(index for own in roots for index in set(own))
+    readers = Counter(chain.from_iterable(map(set, roots)))
     shared = _shared(eqns, roots, readers)
 
     def longer(eqn: Eqn, at: int, place: int, depth: int = 0) -> int:
@@ -100,7 +101,8 @@ def _shared(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], readers: Mappin
         outside = _light(eqn) and made.isdisjoint(own)
         if not outside:
             made.update(out.index for out in eqn.outvars)
-        found.append(any(readers[out.index] > _FEW and (outside or not out.aval.shape) for out in eqn.outvars))
+        several = [out for out in eqn.outvars if readers.get(out.index, 0) > _FEW]
+        found.append(any(outside or not out.aval.shape for out in several) if several else False)
     return found
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from typing import final
 
 from tinyjax.deferred import FILL_LOOPING
@@ -100,10 +99,9 @@ class _Rolling:
         """The last equation that reads each variable; the outputs count as one after all."""
         found: dict[int, int] = {}
         n = len(self._eqns)
-        for i, atoms in chain(((i, eqn.invars) for i, eqn in enumerate(self._eqns)), [(n, self._jaxpr.outvars)]):
-            for atom in atoms:
-                if isinstance(atom, Var):
-                    found[self._lazy.root(atom).index] = i
+        for i, roots in enumerate(self._lazy.roots(self._eqns)):
+            found.update(dict.fromkeys(roots, i))
+        found.update({self._lazy.root(atom).index: n for atom in self._jaxpr.outvars if isinstance(atom, Var)})
         return found
 
     # What the new program knows of the old one's values.

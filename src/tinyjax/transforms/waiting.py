@@ -24,6 +24,7 @@ def by_tensor(
     start: int,
     free: Collection[int],
     rows: Mapping[int, Mapping[int, int]],
+    wide: Sequence[bool],
 ) -> list[int]:
     """The positions of these equations in this order, up to `start`; and then in one in which what follows from one
     tensor stays together, in the order in which the tensors are made.
@@ -36,64 +37,69 @@ def by_tensor(
     A step computes moments of all tensors, then what corrects them, and so on: as loops, these would hand stacks of all
     tensors to each other. And the tensors' names may be in another order than the layers. Scalars come before what
     reads them. What is computed of inputs alone, which are the positions in `free`, comes along with who reads it.
+    `wide` says of each whether what it makes is no scalar.
     """
     tail = order[start:]
     maker = {out.index: i for i in tail for out in eqns[i].outvars}
-    scalar = {i: not any(out.aval.shape for out in eqns[i].outvars) for i in tail}
+    near = {i: [maker[index] for index in operands[i] if index in maker] for i in tail}
     before = {out.index: at for at, i in enumerate(order[:start]) for out in eqns[i].outvars}
-    levels = _levels(operands, tail, maker, scalar, free)
+    levels = _levels(near, tail, wide, free)
     ranks: dict[int, _Rank] = {}
     groups = Groups()
     for i in tail:
-        near = [maker[index] for index in operands[i] if index in maker]
         own = rows.get(i, _NO_ROWS)
-        made = [(before[index], own.get(index, 0), index) for index in operands[i] if index in before]
-        early = levels[i] < _WAITING
-        ranks[i] = max([*made, *[ranks[j] for j in near if early or not scalar[j]]], default=_NONE)
-        for j in near:
-            if (levels[j] == levels[i] and not scalar[i] and not scalar[j]) or (early and levels[j]):
+        level, rank = levels[i], _NONE
+        early = level < _WAITING
+        for index in operands[i]:
+            if index in before:
+                rank = max(rank, (before[index], own.get(index, 0), index))
+        for j in near[i]:
+            if early or wide[j]:
+                rank = max(rank, ranks[j])
+            if (levels[j] == level and wide[i] and wide[j]) or (early and levels[j]):
                 groups.join(i, j)
+        ranks[i] = rank
+    group = {i: groups.of(i) for i in tail}
     first: dict[int, tuple[_Rank, int]] = {}
     for at, i in enumerate(tail):
-        known = first.get(groups.of(i), (_NONE, at))
-        first[groups.of(i)] = max(known[0], ranks[i]), known[1]
+        known = first.get(group[i], (_NONE, at))
+        first[group[i]] = max(known[0], ranks[i]), known[1]
 
     keys: dict[int, tuple[int, _Rank, int]] = {}
-    wanted: dict[int, set[tuple[int, _Rank, int]]] = {}  # with what a variable is read
+    wanted: dict[int, set[tuple[int, _Rank, int]]] = {}  # with what those are read which go with who reads them
     for i in reversed(tail):
-        if not levels[i]:  # with who reads it, if that is one
-            found = set[tuple[int, _Rank, int]]().union(*[wanted.get(out.index, ()) for out in eqns[i].outvars])
+        level = levels[i]
+        if not level:  # with who reads it, if that is one
+            found = wanted.get(i, set())
             keys[i] = min(found) if len(found) == 1 else (-1, _NONE, 0)
-        elif levels[i] < _WAITING:  # with the scalars that are made of the tensor
-            keys[i] = 0, *first[groups.of(i)]
+        elif level < _WAITING:  # with the scalars that are made of the tensor
+            keys[i] = 0, *first[group[i]]
         else:
-            keys[i] = (levels[i], _NONE, 0) if scalar[i] else (levels[i], *first[groups.of(i)])
-        for index in operands[i]:
-            wanted.setdefault(index, set()).add(keys[i])
+            keys[i] = (level, *first[group[i]]) if wide[i] else (level, _NONE, 0)
+        for j in near[i]:
+            if not levels[j]:
+                wanted.setdefault(j, set()).add(keys[i])
     return [*order[:start], *sorted(tail, key=keys.__getitem__)]
 
 
 def _levels(
-    operands: Sequence[Collection[int]],
-    tail: Sequence[int],
-    maker: Mapping[int, int],
-    scalar: Mapping[int, bool],
-    free: Collection[int],
+    near: Mapping[int, Sequence[int]], tail: Sequence[int], wide: Sequence[bool], free: Collection[int]
 ) -> dict[int, int]:
-    """Even ones for scalars, odd ones for others: each is higher than those of what it reads of the other kind."""
+    """Even ones for scalars, odd ones for others: each is higher than those of what it reads of the other kind, which
+    is `near`."""
     found: dict[int, int] = {}
     for i in tail:
-        kind = 0 if scalar[i] else 1
-        needed = max([found[maker[index]] for index in operands[i] if index in maker], default=kind)
+        kind = 1 if wide[i] else 0
+        needed = max([found[j] for j in near[i]], default=kind)
         found[i] = needed if needed % 2 == kind else needed + 1
-    wanted: dict[int, int] = {}  # the lowest level of what reads a result
+    wanted: dict[int, int] = {}  # the lowest level of what reads a result that is computed of inputs alone
     for i in reversed(tail):
-        if i in free and not scalar[i]:
-            found[i] = max(found[i], wanted.get(i, found[i]))
-        for index in operands[i]:
-            if index in maker:
+        if i in wanted:
+            found[i] = max(found[i], wanted[i])
+        for j in near[i]:
+            if j in free and wide[j]:
                 level = found[i] if found[i] % 2 else found[i] - 1
-                wanted[maker[index]] = min(wanted.get(maker[index], level), level)
+                wanted[j] = min(wanted.get(j, level), level)
     return found
 
 
