@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import traceback
 from collections.abc import Callable
+from operator import concat
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,15 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.called import shown
-from tinyjax.errors import InputError, ParseError, ShapeError, TinyjaxError, TypingError, UnforeseenError
+from tinyjax.errors import (
+    AllocationError,
+    InputError,
+    ParseError,
+    ShapeError,
+    TinyjaxError,
+    TypingError,
+    UnforeseenError,
+)
 from tinyjax.scipy import linalg, special
 
 anything: Any = None
@@ -102,12 +111,11 @@ def test_objects_that_raise_hide_no_error() -> None:
 
 def test_errors_of_python_that_arguments_cause_are_ours() -> None:
     """Where nothing has refused them before."""
-    one: Any = len  # takes one argument
     with pytest.raises(
-        UnforeseenError, match="associative_scan failed on these arguments, by TypeError: len"
+        UnforeseenError, match=r"associative_scan failed on these arguments, by TypeError: .* concatenated"
     ) as caught:
-        lax.associative_scan(one, np.ones(3))
-    assert caught.value.called == "associative_scan(fn=len, elems=f64[3])"
+        lax.associative_scan(concat, np.ones(3))
+    assert caught.value.called == "associative_scan(fn=concat, elems=f64[3])"
     assert type(caught.value.__cause__) is TypeError
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert {frame.filename for frame in frames} == {__file__}
@@ -116,10 +124,8 @@ def test_errors_of_python_that_arguments_cause_are_ours() -> None:
 
 
 def test_they_name_what_the_line_calls_that_is_traced() -> None:
-    one: Any = len
-
     def scanned(x: Any) -> Any:
-        return lax.associative_scan(one, x)
+        return lax.associative_scan(concat, x)
 
     with pytest.raises(UnforeseenError, match="associative_scan failed") as caught:
         tj.jit(scanned)(np.ones(3))
@@ -144,3 +150,47 @@ def test_what_users_raise_is_theirs() -> None:
     with pytest.raises(ValueError, match=r"^mine$") as caught:
         lax.associative_scan(wrong, np.ones(3))
     assert type(caught.value) is ValueError
+
+
+def test_methods_say_how_they_were_called() -> None:
+    x: Any = tnp.ones((2, 3))
+    with pytest.raises(InputError, match=r"Called as IndexUpdate\.set\(values='x'\)"):
+        x.at[0].set("x")
+    with pytest.raises(InputError, match=r"Called as repeat\(a=f64\[2,3\], repeats=2, total_repeat_length=1180591"):
+        x.repeat(2, total_repeat_length=2**70)
+    with pytest.raises(AllocationError, match="repeat failed on these arguments for want of memory") as caught:
+        x.repeat(2**40)
+    assert isinstance(caught.value, MemoryError)
+    for call, said in (
+        (lambda: x.transpose(np.array(1)), "transpose: "),
+        (lambda: x.std(ddof=[1]), "ddof, or correction, is a number"),
+        (lambda: x.flatten(order=np.ones(2)), "reshape: order is"),
+        (lambda: x.item(1, 3), "there is no element at"),
+        (lambda: x.tobytes("x"), "tobytes: order is"),
+        (lambda: f"{x:.2f}", "can't be formatted as '.2f'"),
+        (lambda: x.addressable_data("a"), "index is an integer"),
+        (lambda: x[np.int32], "only integers, slices"),
+        (lambda: x.at[0].apply(3), "func is a function"),
+    ):
+        with pytest.raises(TinyjaxError, match=said) as found:
+            call()
+        assert not isinstance(found.value, UnforeseenError)
+
+
+def test_functions_that_take_other_arguments() -> None:
+    """What is called with a function says which one; what it returns is the user's to call, and Python says it."""
+    two: Any = lambda x, y: x  # noqa: E731
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: lax.map(two, np.ones(3)), "map: f doesn't take the arguments"),
+        (lambda: lax.switch(0, [two], np.ones(3)), "switch: branches doesn't take the arguments"),
+        (lambda: tj.jvp(two, (1.0,), (1.0,)), "jvp: fun doesn't take the arguments"),
+    ]
+    for call, said in calls:
+        with pytest.raises(InputError, match=said) as caught:
+            call()
+        assert {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)} == {__file__}
+    mapped = tj.vmap(two)
+    for returned in (mapped, tj.grad(two), tj.make_jaxpr(two), tj.jit(two)):
+        with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'") as other:
+            returned(np.float64(1.0) if returned is not mapped else np.ones(2))
+        assert type(other.value) is TypeError

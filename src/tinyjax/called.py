@@ -36,7 +36,11 @@ def say_call(error: TinyjaxError, function: FunctionType, args: Sequence[object]
     name, parameters = function.__name__, signature(function)
     error.called = None
     if not _names(str(error), name, parameters):
-        error.called = f"{name}({', '.join(_arguments(parameters, args, kwargs))})"
+        of = ""
+        if args and next(iter(parameters.parameters), None) == "self":  # whose method it is
+            of, args = f"{shown(args[0])}.", args[1:]
+            parameters = parameters.replace(parameters=[*parameters.parameters.values()][1:])
+        error.called = f"{of}{name}({', '.join(_arguments(parameters, args, kwargs))})"
 
 
 def _names(message: str, function: str, parameters: Signature) -> bool:

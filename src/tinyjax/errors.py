@@ -61,11 +61,7 @@ class ParseError(TinyjaxError, ValueError):
     """
 
     def __init__(self, problem: str, line: int, column: int, shown: str, file: str | None = None) -> None:
-        self.problem: str = problem
-        self.line: int = line
-        self.column: int = column
-        self.shown: str = shown
-        self.file: str | None = file
+        self.problem, self.line, self.column, self.shown, self.file = problem, line, column, shown, file
         super().__init__(problem, line, column, shown, file)
 
     @override
@@ -317,6 +313,10 @@ class CheckError(TinyjaxError, ValueError):
 
 class XlaError(TinyjaxError, RuntimeError):
     """XLA refused to compile or to run a program."""
+
+
+class AllocationError(UnforeseenError, XlaError, MemoryError):
+    """There isn't memory for what a function was to make of its arguments."""
 
 
 class NonFiniteError(TinyjaxError, FloatingPointError):

@@ -10,6 +10,7 @@ With the environment variable TINYJAX_TRACEBACK_FILTERING=off all frames are sho
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +20,7 @@ from types import FunctionType, TracebackType
 from typing import Final, ParamSpec, TypeVar
 
 from tinyjax.called import say_call
-from tinyjax.errors import TinyjaxError, UnforeseenError
+from tinyjax.errors import AllocationError, InputError, TinyjaxError, UnforeseenError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -38,11 +39,13 @@ _STANDARD: Final = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _HELPERS: Final = ("attr", "jax", "jaxlib", "ml_dtypes", "msgspec", "numpy", "opt_einsum", "scipy")
 
 
-def filtered(function: Callable[P, R], says: bool = False) -> Callable[P, R]:
+def filtered(function: Callable[P, R], says: bool | None = None) -> Callable[P, R]:
     """A function that users call: the errors that leave it show none of the library's frames.
 
-    If it `says` so, its own errors end in how it was called.
+    If it `says` so, its own errors end in how it was called; by default if it is one that a module defines. Of others,
+    such as what transformations return, those do that bad arguments cause and nothing has refused.
     """
+    own = isinstance(function, FunctionType) and "." not in function.__code__.co_qualname
 
     @wraps(function)
     def entry(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -50,11 +53,11 @@ def filtered(function: Callable[P, R], says: bool = False) -> Callable[P, R]:
             try:
                 return function(*args, **kwargs)
             except Exception as error:
-                if says:
-                    _say_call(error, function, args, kwargs)
+                if says is not False:
+                    _say_call(error, function, args, kwargs, says or own)
                 show_users_frames(error)
                 raise
-        except UnforeseenError as error:
+        except InputError as error:
             show_users_frames(error)
             raise
 
@@ -74,7 +77,7 @@ def filtered_method(method: Callable[[T], R], says: bool = False) -> Callable[[T
                     _say_call(error, method, (x,), {})
                 show_users_frames(error)
                 raise
-        except UnforeseenError as error:
+        except InputError as error:
             show_users_frames(error)
             raise
 
@@ -94,7 +97,7 @@ def filtered_operator(method: Callable[[T, object], R], says: bool = False) -> C
                     _say_call(error, method, (x, y), {})
                 show_users_frames(error)
                 raise
-        except UnforeseenError as error:
+        except InputError as error:
             show_users_frames(error)
             raise
 
@@ -133,7 +136,8 @@ def filter_package(package: str, names: Iterable[str], home: str | None = None) 
 
 
 def filter_class(cls: C) -> C:
-    """Makes entries of what users call of a class: its methods and operators. Properties are left alone."""
+    """Makes entries of what users call of a class: its methods, which say how they were called, and operators.
+    Properties are left alone."""
     for name, found in list(vars(cls).items()):
         hidden = name.startswith("_") and not name.endswith("__")
         abstract = getattr(found, "__isabstractmethod__", False)
@@ -161,11 +165,21 @@ def _entry_of(method: FunctionType) -> object:
             return filtered_method(method)
         if code.co_argcount == 2 and not method.__defaults__:
             return filtered_operator(method)
-    return filtered(method)
+    return filtered(method, says=not method.__name__.startswith("__"))
 
 
 #: What bad arguments raise where nothing else has refused them, and where such exceptions are defined.
-_BY_ARGUMENTS: Final = (TypeError, ValueError, LookupError, AttributeError, OverflowError, ZeroDivisionError)
+_BY_ARGUMENTS: Final = (
+    TypeError,
+    ValueError,
+    LookupError,
+    AttributeError,
+    OverflowError,
+    ZeroDivisionError,
+    MemoryError,
+)
+#: How Python says that a function was called in a way that it doesn't take.
+_CALLED: Final = re.compile(r"(\S+)\(\) (?:takes|missing|got|expected)\b")
 _OF_PYTHON: Final = frozenset({"builtins", "numpy"})
 #: What makes an object isn't called by itself.
 _MAKERS: Final = frozenset({"__init__", "__new__", "__getattr__", "__init_subclass__"})
@@ -213,27 +227,50 @@ def show_users_frames(error: BaseException) -> None:
 
 
 def _say_call(
-    error: Exception, function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
+    error: Exception,
+    function: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    ours: bool = True,
 ) -> None:
     """Says in an error how the function was called that raised it, out of the user's sight. One of Python's or NumPy's
-    becomes the cause of an UnforeseenError, where the user's line is what called."""
+    becomes the cause of one of ours, where the user's line is what called."""
     if _users(error.__traceback__) is not None or not isinstance(function, FunctionType):
         return
-    if not isinstance(error, TinyjaxError):
-        own = _is_own(sys._getframe(2).f_code.co_filename)
-        home = type(error).__module__.partition(".")[0]
-        if own or home not in _OF_PYTHON or not isinstance(error, _BY_ARGUMENTS) or not _takes(function, args, kwargs):
-            return
-        better = UnforeseenError(
-            f"{function.__name__} failed on these arguments, by {type(error).__name__}: {error}. Check their types and "
-            "shapes; if they are as its docstring says, please report this with the traceback that the environment "
-            f"variable {VARIABLE}=off shows."
-        )
-        better.__cause__, error = error, better
+    if isinstance(error, TinyjaxError):
+        if ours:
+            _say(error, function, args, kwargs)
+        return
+    if not ours and _CALLED.match(str(error)):  # what the user calls is the user's function
+        return
+    own = _is_own(sys._getframe(2).f_code.co_filename)
+    home = type(error).__module__.partition(".")[0]
+    if own or home not in _OF_PYTHON or not isinstance(error, _BY_ARGUMENTS) or not _takes(function, args, kwargs):
+        return
+    better = _better(error, function.__name__, signature(function).bind(*args, **kwargs).arguments)
+    _say(better, function, args, kwargs)
+    raise better from error
+
+
+def _say(error: TinyjaxError, function: FunctionType, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
     with suppress(Exception):  # what the user's objects say of themselves may raise anything
         say_call(error, function, args, kwargs)
-    if isinstance(error, UnforeseenError):
-        raise error
+
+
+def _better(error: Exception, name: str, arguments: Mapping[str, object]) -> InputError:
+    """What to say in place of an error of Python's or NumPy's."""
+    if isinstance(error, MemoryError):
+        return AllocationError(f"{name} failed on these arguments for want of memory: {error}. Check their sizes.")
+    if isinstance(error, TypeError) and (called := _CALLED.match(str(error))):
+        for parameter, value in arguments.items():
+            functions = value if isinstance(value, list | tuple) else (value,)
+            if any(callable(f) and called[1] == getattr(f, "__qualname__", None) for f in functions):
+                return InputError(f"{name}: {parameter} doesn't take the arguments that it is called with: {error}")
+    return UnforeseenError(
+        f"{name} failed on these arguments, by {type(error).__name__}: {error}. Check their types and shapes; if they "
+        "are as its docstring says, please report this with the traceback that the environment variable "
+        f"{VARIABLE}=off shows."
+    )
 
 
 def _takes(function: FunctionType, args: Sequence[object], kwargs: Mapping[str, object]) -> bool:

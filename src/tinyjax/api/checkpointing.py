@@ -90,7 +90,8 @@ def checkpoint(
         )
     check_callable("checkpoint", fun)
     marks = tree.flatten(prevent_cse)[0]
-    if not all(isinstance(mark, bool) for mark in marks):
+    given: object = prevent_cse
+    if given is None or not all(isinstance(mark, bool) for mark in marks):
         raise InputError(
             f"checkpoint: prevent_cse is a bool, or a tree of bools for the arguments, got {prevent_cse!r}"
         )

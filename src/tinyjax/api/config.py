@@ -153,6 +153,9 @@ class Config:
         return self._setting(name).value
 
     def _setting(self, name: str) -> Setting:
+        given: object = name
+        if not isinstance(given, str):
+            raise SettingError(f"the name of a setting is a string, got {given!r}")
         if name in _PLATFORMS:
             return Setting(default_backend(), _PLATFORM, ("", None))
         if name == _CACHE:

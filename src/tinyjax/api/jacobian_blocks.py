@@ -38,6 +38,8 @@ def jacobian_by(asked: Differentiation) -> Callable[..., Any]:
 def _by_columns(linearized: derivatives.Linearized) -> list[list[Array]]:
     """For each result and each input, the block of the Jacobian, found by forward mode."""
     ins, outs = linearized.program.in_avals, linearized.program.out_avals
+    if not ins:
+        return [[] for _ in outs]
     push = vmap(
         lambda *tangents: derivatives.push_forward(linearized.program, linearized.residuals, tangents), out_axes=-1
     )
@@ -57,7 +59,7 @@ def _by_rows(linearized: derivatives.Linearized) -> list[list[Array]]:
         [_block(part, aval, out, aval) for part, out in zip(_split(rows, outs, 0), outs, strict=True)]
         for rows, aval in zip(pull(*_basis(outs)), ins, strict=True)
     ]
-    return [list(row) for row in zip(*columns, strict=True)]
+    return [[column[i] for column in columns] for i in range(len(outs))]
 
 
 def _block(part: Array, moved: ShapedArray, out: ShapedArray, aval: ShapedArray) -> Array:

@@ -96,7 +96,7 @@ def sort(
     x = as_array(a)
     flat = ravel(x) if axis is None else x
     at = 0 if axis is None else canonical_axis(axis, x.aval.ndim, "sort")
-    (out,) = flat._bind(made_once(primitives.sorting.Sort, at, stable), flat)
+    (out,) = flat._bind(made_once(primitives.sorting.Sort, at, bool(stable)), flat)
     return out._bind(made_once(Rev, (at,)), out)[0] if descending else out
 
 
@@ -119,5 +119,5 @@ def argsort(
     places = flat._bind(made_once(Iota, user_dtype(dtype) or INT64, flat.aval.shape, at))[0]
     if descending and stable:
         (flat,), (places,) = flat._bind(made_once(Rev, (at,)), flat), flat._bind(made_once(Rev, (at,)), places)
-    sorted_places = flat._bind(made_once(primitives.sorting.Sort, at, stable), flat, places)[1]
+    sorted_places = flat._bind(made_once(primitives.sorting.Sort, at, bool(stable)), flat, places)[1]
     return sorted_places._bind(made_once(Rev, (at,)), sorted_places)[0] if descending else sorted_places

@@ -350,6 +350,8 @@ class IndexUpdate:
         (With `unique_indices=True` that isn't looked for: then there are derivatives even if the positions are traced.)
         """
         x = self.array
+        if not callable(func):
+            raise InputError(f"apply: func is a function of an array, got {func!r}")
         if not unique_indices and not all(map(is_basic, self.index if isinstance(self.index, tuple) else [self.index])):
             none = astype(full_like(astype(x, INT64), 0), INT64)
             times = IndexUpdate(none, self.index).add(1, mode=mode, wrap_negative_indices=wrap_negative_indices)

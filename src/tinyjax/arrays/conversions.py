@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.arrays import advice
-from tinyjax.errors import TypingError
+from tinyjax.errors import ChoiceError, IndexingError, IndexKindError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray, Scalar
 from tinyjax.ir.value import ConcreteValue
@@ -44,7 +44,7 @@ def _no_number(what: str) -> TypingError:
 
 def python_item(elements: HostArray) -> Scalar:
     if elements.size != 1:
-        raise ValueError(f"only an array of one element can become a scalar, this one has shape {elements.shape}")
+        raise ShapeError(f"only an array of one element can become a scalar, this one has shape {elements.shape}")
     item: Scalar = elements.reshape(()).tolist()
     return item
 
@@ -77,6 +77,11 @@ class Conversions(ABC):
         elements = host_array(self._elements(advice.BRANCH))
         if elements.dtype.names:
             raise TypingError(f"{self.aval} is neither true nor false: a key of random numbers is no number")
+        if elements.size != 1:
+            raise ShapeError(
+                f"{self.aval} has no or more than one element, and is neither true nor false: ask x.any(), x.all() or, "
+                "for whether there are elements, x.size > 0"
+            )
         return bool(elements)
 
     def __int__(self) -> int:
@@ -102,7 +107,7 @@ class Conversions(ABC):
     def __index__(self) -> int:
         elements = host_array(self._elements(advice.INDEX))
         if elements.dtype.kind not in "iu" or elements.ndim:
-            raise TypeError(f"only integer scalars can be used as an index, got {self.aval}")
+            raise TypingError(f"only integer scalars can be used as an index, got {self.aval}")
         return int(elements.item())
 
     def item(self, *args: SupportsIndex | tuple[SupportsIndex, ...]) -> Scalar:
@@ -110,13 +115,21 @@ class Conversions(ABC):
         elements = host_array(self._elements(advice.ITEM))
         if not args:
             return python_item(elements)
-        first = args[0]
-        at = first if isinstance(first, tuple) else tuple(operator.index(i) for i in args if not isinstance(i, tuple))
-        return python_item(elements.ravel()[at] if len(at) == 1 else elements[at])
+        try:
+            indices = [operator.index(i) for arg in args for i in (arg if isinstance(arg, tuple) else (arg,))]
+        except TypeError:
+            raise IndexKindError(f"item: args are integers, or one tuple of them, got {args}") from None
+        within = (elements.size,) if len(indices) == 1 else elements.shape
+        if len(indices) != len(within) or any(not -n <= i < n for i, n in zip(indices, within, strict=True)):
+            raise IndexingError(f"item: there is no element at {args} of {self.aval}")
+        return python_item(elements.ravel()[indices[0]] if len(indices) == 1 else elements[tuple(indices)])
 
     def tobytes(self, order: Literal["C", "F", "A", "K"] = "C") -> bytes:
         """The elements' bytes, in row-major order, or in column-major order for "F"."""
-        return host_array(self._elements(advice.BYTES)).tobytes(order)
+        elements = host_array(self._elements(advice.BYTES))
+        if order not in (None, "C", "F", "A", "K"):
+            raise ChoiceError(f"tobytes: order is 'C', 'F', 'A' or 'K', got {order!r}")
+        return elements.tobytes(order)
 
     def tolist(self) -> object:
         """The elements as nested lists of Python scalars."""
@@ -124,11 +137,14 @@ class Conversions(ABC):
 
     @override
     def __format__(self, spec: str) -> str:
-        return (
-            format(python_item(host_array(self._elements(advice.TEXT))), spec)
-            if spec and self.aval.shape == ()
-            else format(str(self), spec)
-        )
+        scalar = spec and self.aval.shape == ()
+        shown = python_item(host_array(self._elements(advice.TEXT))) if scalar else str(self)
+        try:
+            return format(shown, spec)
+        except (TypeError, ValueError) as error:
+            raise ChoiceError(
+                f"{self.aval} can't be formatted as {spec!r}: {error}. Of arrays, take elements, as in x.tolist()"
+            ) from None
 
     # The outside world.
 

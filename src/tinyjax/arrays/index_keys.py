@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from contextlib import suppress
 from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING, Final, SupportsIndex, TypeAlias, final
 
@@ -140,7 +141,8 @@ def _read(x: Array, entry: object) -> _Item:
     array: Array | None = x._binary(_second, entry)
     if array is NotImplemented or array is None:
         if isinstance(entry, SupportsIndex):
-            return operator.index(entry)
+            with suppress(TypeError):  # NumPy's classes of integers have the method, and are none
+                return operator.index(entry)
         raise unknown_entry(entry)
     if array.dtype == BOOL:
         return _Mask(np.asarray(array._elements(MASK).data).astype(np.bool_, copy=False))

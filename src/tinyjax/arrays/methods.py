@@ -21,6 +21,7 @@ from tinyjax.arrays import (
 )
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.placed import Placed
+from tinyjax.arrays.shaping import integers
 from tinyjax.backend import DeviceLike
 from tinyjax.deferred import LAID_OUT, NUMPY_FUNCTIONS
 from tinyjax.errors import ChoiceError, InputError, ShapeError, UnsupportedError
@@ -114,10 +115,9 @@ class Methods(Placed):
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex] | None) -> Array:
         """The axes in this order, given as a tuple or as arguments; reversed by default."""
-        if axes in ((), (None,)):
+        if not axes or (len(axes) == 1 and axes[0] is None):
             return shaping.transpose(self._array)
-        order = _spread("transpose", axes)
-        return shaping.transpose(self._array, order if isinstance(order, Iterable) else (order,))
+        return shaping.transpose(self._array, integers(_spread("transpose", axes), "transpose: an axis"))
 
     swapaxes: Final = shaping.swapaxes
     repeat: Final = repeating.repeat

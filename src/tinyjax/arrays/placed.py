@@ -11,6 +11,7 @@ from tinyjax import backend
 from tinyjax.arrays import advice
 from tinyjax.arrays.intake import AS_ARRAY
 from tinyjax.arrays.operators import Operators
+from tinyjax.arrays.shaping import integer
 from tinyjax.backend import Device, DeviceLike
 from tinyjax.deferred import LAID_OUT
 from tinyjax.errors import IndexingError, UnsupportedError
@@ -106,12 +107,10 @@ class Placed(Operators):
     def addressable_data(self, index: int) -> Array:
         """The part that one of this process's devices has, by its place in `addressable_shards`."""
         shards = self.addressable_shards
-        try:
-            found = shards[index].data
-        except IndexError:
-            raise IndexingError(
-                f"addressable_data({index}): the array has {len(shards)} parts in this process"
-            ) from None
+        at = integer(index, "addressable_data: index")
+        if not -len(shards) <= at < len(shards):
+            raise IndexingError(f"addressable_data({index}): the array has {len(shards)} parts in this process")
+        found = shards[at].data
         assert found is not None
         return found
 

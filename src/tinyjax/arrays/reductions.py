@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, TypeAlias
 
 import numpy.typing as npt
 
@@ -23,7 +23,7 @@ from tinyjax.arrays.elementwise import (
 from tinyjax.arrays.intake import as_operand, optional, refuse_out
 from tinyjax.arrays.shaping import canonical_axes, diagonal, expand_dims
 from tinyjax.caching import bounded
-from tinyjax.errors import DtypeError, ShapeError
+from tinyjax.errors import DtypeError, InputError, ShapeError
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -161,7 +161,7 @@ def _total(
     if chosen == BOOL:
         start = None if initial is None else truth(initial)
         return truth(_total(name, make, combine, identity, truth(x), axis, None, keepdims, start, mask, True))
-    within, result = _sum_dtypes(x.aval.dtype, chosen, promote_integers)
+    within, result = _sum_dtypes(x.aval.dtype, chosen, bool(promote_integers))
     total = reduced(name, astype(x, within), axis, keepdims, initial, mask, make, combine, identity)
     return astype(total, result)
 
@@ -358,10 +358,11 @@ def _var(
     center: Array | None,
     correction: float | None,
 ) -> Array:
-    if correction is None:
-        correction = ddof
-    elif ddof != 0:
+    if correction is not None and ddof != 0:
         raise ShapeError("var and std take ddof or correction, not both")
+    correction = ddof if correction is None else correction
+    if not isinstance(correction, SupportsFloat):
+        raise InputError(f"var and std: ddof, or correction, is a number, got {correction!r}")
     own = x.aval.dtype
     if chosen is not None and own in COMPLEXES and chosen not in COMPLEXES:
         raise DtypeError(f"var: the dtype for complex operands ({short_name(own)}) must be complex")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 _INT: Final = frozenset({int})
+#: Which axis of an array counts fastest: the last one, or the first.
+_ORDERS: Final = ("C", "F")
 
 # Axes.
 
@@ -82,10 +84,10 @@ def canonical_axes(axes: SupportsIndex | Iterable[SupportsIndex] | None, ndim: i
 def reshape(x: Array, shape: SupportsIndex | Iterable[SupportsIndex], order: str = "C") -> Array:
     """The same elements in another shape; one size may be -1. `order` "F" counts the first axis fastest."""
     sizes = _full_shape(x.aval, integers(shape, "reshape: a size"))
+    if not (type(order) is str and order in _ORDERS):
+        raise UnsupportedError(f"reshape: order is 'C' or 'F', got {order!r}")
     if order == "C":
         return x if sizes == x.aval.shape else x._bind(made_once(Reshape, sizes), x)[0]
-    if order != "F":
-        raise UnsupportedError(f"reshape: order is 'C' or 'F', got {order!r}")
     return transpose(reshape(transpose(x), sizes[::-1]))
 
 

@@ -15,6 +15,7 @@ from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.shapes import Shape
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.signatures import Nested
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.transforms.arguments import function
@@ -75,6 +76,7 @@ def vectorize(
         raise ChoiceError(f"vectorize: excluded={set(excluded)!r} contains negative numbers: positions are at least 0")
     parsed = None if signature is None else _parsed(signature)
 
+    @filtered
     @wraps(pyfunc)
     def vectorized(*args: Any, **kwargs: Any) -> Any:
         fixed = {i: arg for i, arg in enumerate(args) if i in excluded or arg is None}
