@@ -37,7 +37,7 @@ def say_call(error: TinyjaxError, function: FunctionType, args: Sequence[object]
     error.called = None
     if not _names(str(error), name, parameters):
         of = ""
-        if args and next(iter(parameters.parameters), None) == "self":  # whose method it is
+        if args and next(iter(parameters.parameters), None) in ("self", "cls"):  # whose method it is
             of, args = f"{shown(args[0])}.", args[1:]
             parameters = parameters.replace(parameters=[*parameters.parameters.values()][1:])
         error.called = f"{of}{name}({', '.join(_arguments(parameters, args, kwargs))})"

@@ -21,6 +21,7 @@ from tinyjax.control.checkpoint import (
     SaveNamesExcept,
 )
 from tinyjax.errors import ChoiceError, InputError
+from tinyjax.tracebacks import filter_package
 
 __all__ = [
     "Policy",
@@ -138,3 +139,6 @@ def as_policy(policy: AnyPolicy) -> Policy:
             "the same names."
         )
     return PolicyOfFunction(policy)
+
+
+filter_package(__name__, __all__)

@@ -14,6 +14,7 @@ from tinyjax.numpy import bfloat16, finfo, iinfo, issubdtype
 from tinyjax.numpy.key_kinds import extended, prng_key
 from tinyjax.numpy.typed import type_of
 from tinyjax.primitives.conversion import array_dtype
+from tinyjax.tracebacks import filter_package
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -91,3 +92,6 @@ def scalar_type_of(x: ArrayLike) -> type[bool] | type[int] | type[float] | type[
 def __dir__() -> list[str]:
     """The public names."""
     return sorted(__all__)
+
+
+filter_package(__name__, __all__)

@@ -35,7 +35,7 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn
 from tinyjax.ir.text.registry import STANDARD, Registry
 from tinyjax.meshes import Mesh, NamedSharding
 from tinyjax.primitives.resharding import ShardingConstraint
-from tinyjax.tracebacks import filtered
+from tinyjax.tracebacks import filter_package, filtered
 from tinyjax.tracing.functions import check_callable
 from tinyjax.tree.written import register_namedtuple_serialization, register_pytree_node_serialization
 
@@ -360,3 +360,6 @@ def _unknown(content: Any) -> str | None:
         return str(content["other"])
     parts = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
     return next((found for part in parts if (found := _unknown(part)) is not None), None)
+
+
+filter_package(__name__, __all__)

@@ -8,6 +8,7 @@ from tinyjax.interop.registering import (
     register_ffi_target_as_batch_partitionable,
     register_ffi_type,
 )
+from tinyjax.tracebacks import filter_package
 
 __all__ = [
     "ffi_call",
@@ -22,3 +23,6 @@ __all__ = [
 def __dir__() -> list[str]:
     """The public names."""
     return sorted(__all__)
+
+
+filter_package(__name__, __all__)

@@ -144,6 +144,8 @@ def filter_class(cls: C) -> C:
         filters = isinstance(found, FunctionType) and show_users_frames.__name__ in found.__code__.co_names
         if isinstance(found, FunctionType) and not (hidden or abstract or filters or name in _MAKERS):
             setattr(cls, name, _entry_of(found))
+        elif isinstance(found, staticmethod | classmethod) and not hidden and isinstance(found.__func__, FunctionType):
+            setattr(cls, name, type(found)(entry_of_function(found.__func__)))
     return cls
 
 

@@ -2,6 +2,7 @@
 
 from tinyjax.example_libraries import optimizers as optimizers
 from tinyjax.example_libraries import stax as stax
+from tinyjax.tracebacks import filter_package
 
 __all__ = ["optimizers", "stax"]
 
@@ -9,3 +10,7 @@ __all__ = ["optimizers", "stax"]
 def __dir__() -> list[str]:
     """The public names."""
     return sorted(__all__)
+
+
+for part in (optimizers, stax):
+    filter_package(part.__name__, part.__all__)

@@ -12,6 +12,7 @@ from tinyjax.api.devices import devices as all_devices
 from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.shapes import as_shape
 from tinyjax.meshes.device import OneDevice, plain_device
+from tinyjax.tracebacks import filter_package
 
 __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
 
@@ -107,3 +108,6 @@ def _array(devices: Sequence[OneDevice]) -> npt.NDArray[np.object_]:
 def __dir__() -> list[str]:
     """The public names."""
     return sorted(__all__)
+
+
+filter_package(__name__, __all__)

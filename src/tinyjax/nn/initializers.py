@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, SupportsFloat, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,10 @@ import numpy.typing as npt
 import tinyjax.numpy as tnp
 from tinyjax import random
 from tinyjax.arrays.shaping import canonical_axes
-from tinyjax.errors import ChoiceError, ShapeError
+from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import FLOAT64, FLOATS, complex_dtype, real_dtype
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.tracebacks import filter_package, filtered
 from tinyjax.tracing.array import Array, ArrayLike
 
 _Axes: TypeAlias = int | Sequence[int]
@@ -59,6 +60,7 @@ def ones(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None, out_
 def _lying(initialize: Callable[[ArrayLike, Sequence[int], _Dtype], Array]) -> Initializer:
     """An initializer whose arrays lie on a mesh as they are told to."""
 
+    @filtered
     @wraps(initialize)
     def lying(key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None, out_sharding: OutSharding = None) -> Array:
         return laid_out(initialize(key, shape, dtype), out_sharding)
@@ -175,6 +177,8 @@ def variance_scaling(
            [ 1.04851813,  0.10845179],
            [ 0.04668909, -0.21483827]], dtype=float64)
     """
+    if not isinstance(scale, SupportsFloat):
+        raise InputError(f"variance_scaling: scale is a number, got {scale!r}")
     if mode not in _MODES:
         raise ChoiceError(f"variance_scaling: mode is one of {', '.join(_MODES)}; got {mode!r}")
     if distribution not in _DISTRIBUTIONS:
@@ -342,3 +346,6 @@ xavier_uniform: Final = glorot_uniform
 xavier_normal: Final = glorot_normal
 kaiming_uniform: Final = he_uniform
 kaiming_normal: Final = he_normal
+
+_own: Final = [name for name, found in vars().copy().items() if getattr(found, "__module__", "") == __name__]
+filter_package(__name__, _own)

@@ -16,10 +16,12 @@ from tinyjax.arrays.basic_indexing import Index
 from tinyjax.arrays.elementwise import promote, promote_inexact
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.scipy.spatial.transform import quaternions
+from tinyjax.tracebacks import filter_class
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tree.nodes import register_pytree_node_class
 
 
+@filter_class
 @final
 @frozen(eq=False)
 class Rotation:
@@ -219,6 +221,9 @@ def _vectors(name: str, x: ArrayLike, size: int) -> Array:
 
 def _axes(seq: str) -> tuple[tuple[int, ...], bool]:
     """The axes that are named, and whether they rotate too."""
+    given: object = seq
+    if not isinstance(given, str):
+        raise ChoiceError(f"seq is a string that names axes, such as 'xyz', got {given!r}")
     if not 1 <= len(seq) <= 3:
         raise ChoiceError(f"Expected axis specification to be a non-empty string of upto 3 characters, got {seq}")
     intrinsic = set(seq) <= set("XYZ")

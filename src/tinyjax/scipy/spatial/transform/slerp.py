@@ -11,10 +11,12 @@ from attrs import frozen
 import tinyjax.numpy as tnp
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.scipy.spatial.transform.rotations import Rotation
+from tinyjax.tracebacks import filter_class
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tree.nodes import register_pytree_node_class
 
 
+@filter_class
 @final
 @frozen(eq=False)
 class Slerp:
