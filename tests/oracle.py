@@ -4,7 +4,7 @@ from typing import Any
 
 
 def hurry() -> None:
-    """Makes jax compile for the CPU without most of LLVM's work: only its values are wanted, of thousands of small programs.
+    """Makes jax compile for the CPU without most of LLVM's work: of thousands of small programs only values are wanted.
 
     What is ours is compiled as users have it, so that jax's own setting won't do: it is ours, too. XLA's work on the
     instructions is the same, and so are their numbers.

@@ -1,7 +1,4 @@
-"""Every error that tinyjax raises on purpose.
-
-One subclass per kind of mistake; each also derives from the built-in exception that a Python user would expect.
-"""
+"""Every error that tinyjax raises on purpose: a class for each kind of mistake, which is also Python's for it."""
 
 from __future__ import annotations
 
@@ -39,10 +36,7 @@ class AxisError(ShapeError, IndexError):
 
 
 class ParameterError(TinyjaxError, TypeError, ValueError):
-    """A primitive's parameter isn't an immutable, hashable value, or not one that the primitive takes.
-
-    `parameter` is its name, where one is to blame.
-    """
+    """A primitive's parameter isn't an immutable, hashable value, or not one that the primitive takes: `parameter`."""
 
     def __init__(self, message: str = "", parameter: str | None = None) -> None:
         super().__init__(message)
@@ -61,7 +55,11 @@ class ParseError(TinyjaxError, ValueError):
     """
 
     def __init__(self, problem: str, line: int, column: int, shown: str, file: str | None = None) -> None:
-        self.problem, self.line, self.column, self.shown, self.file = problem, line, column, shown, file
+        self.problem: str = problem
+        self.line: int = line
+        self.column: int = column
+        self.shown: str = shown
+        self.file: str | None = file
         super().__init__(problem, line, column, shown, file)
 
     @override

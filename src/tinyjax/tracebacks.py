@@ -245,6 +245,8 @@ def _say_call(
         return
     if not ours and _CALLED.match(str(error)):  # what the user calls is the user's function
         return
+    if getattr(error, "__notes__", None):  # a user's own, of which we have said where it is from
+        return
     own = _is_own(sys._getframe(2).f_code.co_filename)
     home = type(error).__module__.partition(".")[0]
     if own or home not in _OF_PYTHON or not isinstance(error, _BY_ARGUMENTS) or not _takes(function, args, kwargs):

@@ -79,8 +79,8 @@ class Conversions(ABC):
             raise TypingError(f"{self.aval} is neither true nor false: a key of random numbers is no number")
         if elements.size != 1:
             raise ShapeError(
-                f"{self.aval} has no or more than one element, and is neither true nor false: ask x.any(), x.all() or, "
-                "for whether there are elements, x.size > 0"
+                f"the truth value of {self.aval} is ambiguous, as it has {elements.size} elements: ask x.any(), "
+                "x.all() or, for whether there are elements, x.size > 0"
             )
         return bool(elements)
 

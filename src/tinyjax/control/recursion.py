@@ -103,8 +103,7 @@ def refuse(name: str, refusal: Refusal, about: str = "") -> NoReturn:
     if raised is not None:
         with suppress(Exception):  # a user's class
             raised = copy(raised)
-        if about:
-            raised.add_note(f"A derivative rule of {name!r} raised this{about}")
+        raised.add_note(f"A derivative rule of {name!r} raised this{about or ' when it was staged'}")
         raise raised
     raise MissingRuleError(
         f"a derivative rule of {name!r} raised {refusal.error} when the function was staged{about or '.'}"
