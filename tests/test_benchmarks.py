@@ -89,6 +89,7 @@ def _sound() -> imported.Made:
     return imported.Made(lambda x: jax.numpy.sum(x**2), np.ones(3, "float32"))
 
 
+@pytest.mark.sweep
 def test_a_library_that_does_not_work_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     """One that is there and can't be imported, or fails in jax itself: the others are measured all the same."""
     programs = tuple(

@@ -198,6 +198,7 @@ def unfrozen() -> Iterator[None]:
     gc.freeze()
 
 
+@pytest.mark.sweep
 def test_what_is_loaded_counts_as_old(unfrozen: None) -> None:
     """The collector isn't made to look at it, nor at what was there before; garbage is found with the old objects."""
 

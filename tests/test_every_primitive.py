@@ -26,6 +26,7 @@ def test_every_primitive_occurs() -> None:
     assert names <= occurring, names - occurring
 
 
+@pytest.mark.sweep
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(programs())
 def test_programs_of_all_primitives(program: Jaxpr) -> None:

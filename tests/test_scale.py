@@ -263,6 +263,7 @@ def test_counting_finds_what_is_quadratic() -> None:
     assert growth(chain, plain(slow), 50) > 3
 
 
+@pytest.mark.sweep
 def test_nothing_recurses_along_a_program() -> None:
     j = chain(3_000)
     for prepare in STAGES.values():

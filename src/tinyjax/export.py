@@ -362,4 +362,4 @@ def _unknown(content: Any) -> str | None:
     return next((found for part in parts if (found := _unknown(part)) is not None), None)
 
 
-filter_package(__name__, __all__)
+filter_package(__name__, (default_export_platform.__name__, deserialize.__name__, export.__name__))

@@ -149,6 +149,7 @@ def test_what_is_closed_over_is_moved() -> None:
         compiled(on(5)(tj))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("reroll", [False, True])
 def test_meshes_of_one_and_loops_run_there_too(reroll: bool) -> None:
     mesh = tj.make_mesh((1,), ("i",))

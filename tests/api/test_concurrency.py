@@ -52,6 +52,7 @@ def transformed(function: str, *names: str) -> Callable[[Array], Array]:
     return f
 
 
+@pytest.mark.sweep
 @pytest.mark.usefixtures("eager_switching")
 def test_threads_transform_at_once() -> None:
     chains = [("grad",), ("jit", "grad"), ("grad", "jit"), ("vmap", "grad"), ("jvp", "jvp"), ("linearize", "vmap")]

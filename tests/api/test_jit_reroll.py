@@ -270,6 +270,7 @@ def masked(weights: Sequence[Any], x: Any, masks: Sequence[Any]) -> Array:
     return tnp.sum(x * x)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("alike", [True, False])
 def test_arrays_that_layers_close_over(alike: bool) -> None:
     """Those of the same elements are one, and a stack of others is spelled out: the program doesn't grow with them."""

@@ -57,6 +57,7 @@ def test_a_gradient_is_staged_with_a_loop(monkeypatch: pytest.MonkeyPatch) -> No
     assert staged_equations(monkeypatch, tj.grad(plain), weights(DEEP), X) < 12 * DEEP
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("model", "update"), [(plain, clipped), (with_penalty, adam)])
 def test_steps_have_one_size_and_compute_the_same(
     model: Callable[[Any, Any], Any], update: Callable[[Any, Any], Any]
@@ -75,6 +76,7 @@ def test_updates_are_computed_beside_gradients() -> None:
     assert text.count("stablehlo.while") == 2
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("corrected", [False, True])
 def test_moments_are_updated_beside_gradients(corrected: bool) -> None:
     """As Adam does it: of all tensors the first moments, then the second ones, what corrects them, and the weights."""
@@ -98,6 +100,7 @@ def test_moments_are_updated_beside_gradients(corrected: bool) -> None:
     close(tj.jit(f, reroll=True)(state, X), f(state, X))
 
 
+@pytest.mark.sweep
 def test_updates_that_wait_for_a_norm_are_one_loop() -> None:
     """All gradients are there together then in any case, so that loops before derivatives stay."""
 
@@ -120,6 +123,7 @@ def test_gradients_are_not_stacked_for_an_update_that_needs_them_later() -> None
         assert not computes_of_rows(program)
 
 
+@pytest.mark.sweep
 def test_values_auxiliary_data_and_other_transformations() -> None:
     def model(layers: Any, x: Any) -> Any:
         loss = plain(layers, x)

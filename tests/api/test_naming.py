@@ -55,6 +55,7 @@ def test_what_is_made_of_them_keeps_names(transformed: Any) -> None:
     assert source.endswith("(named) in layer/product")
 
 
+@pytest.mark.sweep
 def test_names_change_no_program_and_no_result() -> None:
     assert tj.make_jaxpr(named)(X) == tj.make_jaxpr(plain)(X)
     for around in (lambda f: f, tj.jit, tj.value_and_grad, lambda f: tj.jit(tj.value_and_grad(f))):

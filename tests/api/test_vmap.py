@@ -157,6 +157,7 @@ def test_of_pull_backs_and_of_tangents() -> None:
     assert_matches(tj.vmap(push, in_axes=1, out_axes=1)(np.eye(3)), jax.vmap(their_pull_back)(jnp.eye(3))[0].T)
 
 
+@pytest.mark.sweep
 def test_differentiates_through() -> None:
     ours: Any = lambda x: tnp.sum(tj.vmap(lambda y: y * x, out_axes=1)(A) ** 2)  # noqa: E731
     theirs: Any = lambda x: jnp.sum(jax.vmap(lambda y: y * x, out_axes=1)(A) ** 2)  # noqa: E731

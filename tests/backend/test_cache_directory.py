@@ -230,6 +230,7 @@ def test_entries_with_a_date_in_the_future_go_first(directory: Path) -> None:
     assert sorted(path.name for path in directory.iterdir()) == ["a.xla", "c.xla", "d.xla"]
 
 
+@pytest.mark.sweep
 def test_processes_keep_within_the_limit_together(directory: Path) -> None:
     code = """
 import sys

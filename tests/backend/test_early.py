@@ -45,6 +45,7 @@ def run(code: str, environment: Mapping[str, str] | None = None) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.sweep
 def test_what_is_common_needs_no_jax() -> None:
     """Compiling, differentiating, batching, running, eager operations on devices, trees, moving, showing, keeping."""
     code = """
@@ -129,6 +130,7 @@ assert np.array_equal(tj.jit(lambda x: x + 1, out_shardings=shared)(before), bef
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("what", sampled(NEEDS))
 def test_what_needs_jax_imports_it(what: str) -> None:
     after = """

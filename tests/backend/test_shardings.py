@@ -98,6 +98,7 @@ def test_operations_stay_on_the_devices(name: str, spec: P) -> None:
         assert result.devices() == on(spec).device_set
 
 
+@pytest.mark.sweep
 def test_functions_of_arrays_on_devices() -> None:
     a = np.sin(A)
     x, w = tj.device_put(a, on(P("x", "y"))), tj.device_put(B, on(P("y")))

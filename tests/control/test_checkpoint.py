@@ -80,6 +80,7 @@ def test_nestings(names: tuple[str, ...]) -> None:
     check(small(tj, tnp), small(jax, jnp), names)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("policy", POLICIES)
 def test_policies(policy: str) -> None:
     check(*both(policy), ("grad", "grad"))

@@ -136,6 +136,7 @@ VECTOR = np.array([0.3, -1.2, 2.0])
 SCALAR = np.float64(0.7)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("x", [-2.0, 0.0, 3.0])
 def test_cond_of_scalars(x: float) -> None:
     point = np.float64(x)
@@ -146,6 +147,7 @@ def test_cond_of_scalars(x: float) -> None:
     agree(grad(jvp(signed)), point)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("predicate", [True, False])
 def test_trees(predicate: bool) -> None:
     args = np.bool_(predicate), VECTOR, SCALAR
@@ -155,6 +157,7 @@ def test_trees(predicate: bool) -> None:
     agree(grad(grad(trees, 2), (1, 2)), *args)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("index", [-1, 0, 1, 2, 3, 9])
 def test_switch_clamps_its_index(index: int) -> None:
     args = index, VECTOR, SCALAR
@@ -173,6 +176,7 @@ def test_switch_takes_indices_of_every_integer_type() -> None:
         assert float(lax.switch(np.asarray(limits.max, dtype), branches, 0.0)) == min(limits.max, 199)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("axes", [(0,), (1,), (-1,)])
 def test_mapped_predicate(axes: tuple[int]) -> None:
     batch = np.stack([BATCH, -BATCH, BATCH + 0.25])

@@ -91,6 +91,7 @@ def test_control_flow_within_rules(jit: bool) -> None:
     np.testing.assert_allclose(tj.vmap(tj.grad(ours))(np.arange(3.0)), jax.vmap(jax.grad(theirs))(np.arange(3.0)))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["plain", "jit", "vmap"])
 def test_control_flow_within_rules_that_close_over_arrays(kind: str) -> None:
     """The rules apply their own function within branches, loops and jit, and close over constants and arguments."""

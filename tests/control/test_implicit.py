@@ -98,6 +98,7 @@ def test_batches_of_linear_equations(axes: tuple[int | None, int | None]) -> Non
     close(tj.vmap(gradients[0], axes)(*args), jax.vmap(gradients[1], axes)(*args))
 
 
+@pytest.mark.sweep
 def test_roots() -> None:
     close(ROOT(8.0), 2.0)
     close(tj.grad(ROOT)(8.0), jax.grad(THEIR_ROOT)(8.0))

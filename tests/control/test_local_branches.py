@@ -71,6 +71,7 @@ def test_as_in_jax(f: Any, names: tuple[str, ...]) -> None:
     np.testing.assert_allclose(mapped(tj, f, *names)(X), mapped(jax, f, *names)(X))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("f", "names"), [(of_argument, ()), (of_sum, ("x", "y")), (of_steps, ("x", "y"))])
 def test_within_derivatives(f: Any, names: tuple[str, ...]) -> None:
     slope = (np.asarray(mapped(tj, f, *names)(X)) / X)[-1, -1]

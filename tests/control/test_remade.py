@@ -71,6 +71,7 @@ def gelu_layers(kind: str) -> Jaxpr:
     return transforms.reroll(program(tj.grad(f, tuple(range(1, 21))), V, *[M, V] * 10), bordered=True)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("kind", ["gelu", "silu"])
 def test_backward_passes_are_given_less(kind: str) -> None:
     j = gelu_layers(kind)

@@ -63,6 +63,7 @@ def test_nested_scans(names: tuple[str, ...]) -> None:
     check("reversed", names, eager=True)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("names", TRIPLES, ids=".".join)
 def test_triples(names: tuple[str, ...]) -> None:
     check("rnn", names, eager=False)
@@ -122,6 +123,7 @@ def test_weak_carries(init: object, step: object) -> None:
     assert_matches(run(lax.scan, tnp.add), expected)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "names", [("grad",), ("vmap", "grad"), ("grad", "vmap"), ("jit", "grad", "grad")], ids=".".join
 )

@@ -100,6 +100,7 @@ def second_order(m: ModuleType) -> Any:
     return m.jacfwd(m.jacrev(m.jit(lambda x: f(x[0], x[1])))), m.grad(m.grad(m.jit(f), argnums=1))
 
 
+@pytest.mark.sweep
 def test_a_rule_that_applies_its_function() -> None:
     for ours, theirs, args in zip(second_order(tj), second_order(jax), ((X,), (0.5, 2.0)), strict=True):
         assert_matches(ours(*args), theirs(*args))

@@ -209,6 +209,7 @@ def test_sampled_products() -> None:
         check(found, padded[tuple(at.T)])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("layout", [((5,), 0, 0), ((3, 4), 1, 0), ((2, 3, 4), 1, 1)])
 def test_parts_are_those_of_jax(layout: Any) -> None:
     """Also where padding is, what is repeated, and what is known of indices."""
@@ -234,6 +235,7 @@ def test_parts_are_those_of_jax(layout: Any) -> None:
             assert repr(found) == repr(wanted)
 
 
+@pytest.mark.sweep
 def test_random_matrices_are_those_of_jax() -> None:
     with jax.enable_x64(True):
         for options in ({}, {"n_batch": 1, "nse": 3}, {"sorted_indices": True, "nse": 0.5}):

@@ -28,6 +28,7 @@ DRAWS: list[Callable[[Any], Any]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("impl", [None, "rbg"])
 def test_the_numbers_are_those_of_jax(impl: str | None) -> None:
     theirs = jax_random.stateful_rng(42, impl=impl)
@@ -41,6 +42,7 @@ def test_the_numbers_are_those_of_jax(impl: str | None) -> None:
         np.testing.assert_array_equal(tj.random.key_data(found), right)
 
 
+@pytest.mark.sweep
 def test_it_counts_within_functions() -> None:
     theirs, ours = jax_random.stateful_rng(7), stateful_rng(7)
 

@@ -26,6 +26,7 @@ def some_zeros(*shape: int) -> np.ndarray[Any, Any]:
 CASES = [((3, 4), 0, 0), ((2, 3, 4), 1, 0), ((3, 4, 2), 0, 1), ((2, 3, 4, 2), 1, 1), ((0, 3), 0, 0), ((3, 0), 0, 0)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("shape", "n_batch", "n_dense"), CASES)
 def test_rows(shape: tuple[int, ...], n_batch: int, n_dense: int) -> None:
     dense = some_zeros(*shape)
@@ -101,6 +102,7 @@ def test_matrices_of_scipy() -> None:
         np.testing.assert_array_equal(kind.from_scipy_sparse(scipy.sparse.csc_matrix(dense)).todense(), dense)
 
 
+@pytest.mark.sweep
 def test_solver() -> None:
     """Values, derivatives in both modes and of second order, batches, compiled."""
     dense = some_zeros(4, 4) + 5 * np.eye(4)

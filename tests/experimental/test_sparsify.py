@@ -154,6 +154,7 @@ def test_functions_that_keep_zeros_are_of_the_stored_elements(name: str, dtype: 
     np.testing.assert_allclose(found.todense(), function(dense), rtol=1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("derivative", ["jacfwd", "jacrev", "grad", "value_and_grad"])
 def test_derivatives_are_those_of_jax(derivative: str) -> None:
     value = np.arange(3.0)

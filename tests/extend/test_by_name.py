@@ -117,6 +117,7 @@ def same(found: Any, expected: Any) -> None:
         np.testing.assert_allclose(x, y, rtol=2e-6, atol=1e-6)
 
 
+@pytest.mark.sweep
 def test_every_rule_as_in_jax() -> None:
     for found, expected in zip(results(OURS), results(THEIRS), strict=True):
         same(found, expected)
@@ -173,6 +174,7 @@ def short_cuts(j: SimpleNamespace) -> list[Any]:
     ]
 
 
+@pytest.mark.sweep
 def test_short_cuts_as_in_jax() -> None:
     for found, expected in zip(short_cuts(OURS), short_cuts(THEIRS), strict=True):
         same(found, expected)

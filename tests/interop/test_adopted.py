@@ -70,6 +70,7 @@ def odd(x: Any, y: Any, scale: float = 0.5) -> jax.Array:
     return jnp.asarray(ODD.bind(x, y, scale=scale))
 
 
+@pytest.mark.sweep
 def test_values_and_derivatives_are_those_of_its_rules() -> None:
     def f(x: Any, y: Any) -> jax.Array:
         return jnp.sum(jnp.sin(odd(x, y)) + odd(y, jnp.cos(x)))

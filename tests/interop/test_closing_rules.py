@@ -109,6 +109,7 @@ def test_higher_derivatives(rule: Callable[..., Any], by: tuple[int, ...]) -> No
         agree(derived(W, X), HIGHER[by](W, X))
 
 
+@pytest.mark.sweep
 def test_what_each_of_the_rules_closes_over_is_there_in_the_other() -> None:
     def rules_of_two_values(lib: ModuleType, numpy: Any, w: Any, x: Any) -> Any:
         v = w * w

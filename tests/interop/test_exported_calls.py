@@ -83,6 +83,7 @@ def close(found: Any, wanted: Any) -> None:
         np.testing.assert_allclose(np.asarray(x, np.complex64), np.asarray(y, np.complex64), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 def test_they_compute_what_they_do_in_jax(case: str) -> None:
     function, args = CASES[case]
@@ -101,6 +102,7 @@ def test_they_compute_what_they_do_in_jax(case: str) -> None:
         close(tj.jit(tj.vmap(ours))(*stacked), jax.tree.map(lambda *each: np.stack(each), *rows))
 
 
+@pytest.mark.sweep
 def test_keys() -> None:
     split = read_back(lambda k: (jax.random.split(k), jax.random.normal(k, (2,))), KEY)
     wanted, numbers = split(jax.random.key(3))
@@ -110,6 +112,7 @@ def test_keys() -> None:
         close(found, numbers)
 
 
+@pytest.mark.sweep
 def test_derivatives_are_the_exported_ones() -> None:
     def f(x: jax.Array) -> Any:
         return AFFINE(x, N)[0].sum()

@@ -256,6 +256,7 @@ def test_loops_that_jax_has_batched_end_row_by_row(name: str) -> None:
             np.testing.assert_allclose(a, b, rtol=1e-12)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", ["drop", "clip"])
 def test_functions_that_are_applied_at_positions(mode: str) -> None:
     """Once for each time that a position is there."""

@@ -65,6 +65,7 @@ def count(program: object) -> list[int]:
     return [len(re.findall(rf"= {name}\b", str(program))) for name in ("dot_general", "sin", "cos")]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", POLICIES)
 def test_what_is_kept_is_what_jax_keeps(name: str) -> None:
     kept = jax.checkpoint(program, policy=POLICIES[name])

@@ -211,6 +211,7 @@ def test_what_is_the_same_for_all() -> None:
     tj.vmap(lambda _: [0.0] * int(lax.psum(1, "i", axis_index_groups=EVEN)), axis_name="i")(np.arange(6))
 
 
+@pytest.mark.sweep
 def test_programs_from_jax_and_for_jax() -> None:
     mesh = jax.make_mesh((4,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
     x = np.random.default_rng(5).normal(size=(8, 4, 2)).astype(np.float32)
@@ -233,6 +234,7 @@ def test_programs_from_jax_and_for_jax() -> None:
             np.testing.assert_allclose(jax.block_until_ready(back(x)), expected, rtol=1e-5)
 
 
+@pytest.mark.sweep
 @MESHES
 def test_extremes_have_derivatives(devices: bool) -> None:
     """That of the maximum over all of an array, where several devices have it, too."""

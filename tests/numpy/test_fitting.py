@@ -47,6 +47,7 @@ def test_roots(p: Any) -> None:
     np.testing.assert_allclose(np.sort_complex(np.asarray(found)), np.sort_complex(np.roots(p)), atol=1e-8)
 
 
+@pytest.mark.sweep
 def test_roots_of_traced_coefficients() -> None:
     run = jit(lambda p: tnp.roots(p, strip_zeros=False))
     np.testing.assert_allclose(np.sort(np.asarray(run(np.array([1.0, -3.0, 2.0]))).real), [1, 2])

@@ -20,6 +20,7 @@ from tinyjax.errors import ConcretizationError, IndexingError, InputError, Shape
 X = np.arange(12.0).reshape(3, 4)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", [None, "fill", "clip", "wrap"])
 def test_take(mode: str | None) -> None:
     for indices in (np.array([[0, 2], [-1, 3]]), np.array(1), np.array([9, -9, 2]), np.zeros(0, int), np.uint8(2)):
@@ -54,6 +55,7 @@ def test_take_along_axis(shape: tuple[int, ...], index: tuple[int, ...], axis: i
     agree(got, want)
 
 
+@pytest.mark.sweep
 def test_put() -> None:
     for mode in (None, "wrap"):
         check("put", X, np.array([0, 5, 40]), np.array([-1.0, -2.0]), mode, inplace=False)

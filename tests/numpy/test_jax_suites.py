@@ -91,6 +91,7 @@ def test_choices_out_of_range() -> None:
             module.choose(module.asarray([0, 2]), [module.ones(2), module.ones(2)])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["int32", "float32", "uint8"])
 @pytest.mark.parametrize("name", ["setxor1d", "intersect1d", "setdiff1d"])
 def test_sets_that_were_said_to_be_distinct(name: str, dtype: str) -> None:
@@ -111,6 +112,7 @@ def test_sets_that_were_said_to_be_distinct(name: str, dtype: str) -> None:
             )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["int32", "float64"])
 def test_where_elements_are_that_were_said_to_be_distinct(dtype: str) -> None:
     rng = np.random.default_rng(8)

@@ -87,6 +87,7 @@ def _call(function: Function, arguments: tuple[object, ...]) -> Function:
     return lambda x: function(x, *arguments)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "complex64"])
 def test_shapes_and_orders(dtype: str) -> None:
     for shape in {shape for shape, _ in CALLS.values()}:
@@ -106,6 +107,7 @@ def test_weak_types_stay() -> None:
         agree(getattr(tnp, key)(ours, *arguments), getattr(jnp, key)(theirs, *arguments), key)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtypes", [("float32", "int8"), ("int32", "int64"), ("bool", "bool")])
 def test_joins(dtypes: tuple[str, str]) -> None:
     x, y = numbers(dtypes[0], 2, 3), numbers(dtypes[1], 2, 3)
@@ -116,6 +118,7 @@ def test_joins(dtypes: tuple[str, str]) -> None:
             agree(getattr(tnp, name)(tnp.asarray(x), *arguments), getattr(jnp, name)(jnp.asarray(x), *arguments), key)
 
 
+@pytest.mark.sweep
 def test_joins_of_vectors_and_scalars() -> None:
     x, y = np.arange(3), np.arange(3.0)
     for name in ("vstack", "hstack", "dstack", "column_stack"):

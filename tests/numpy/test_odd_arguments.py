@@ -111,6 +111,7 @@ def test_quantiles_have_the_dtype_of_the_elements_whatever_that_of_q(dtype: str,
         assert tj.grad(lambda q, f=function: f(x, q)[0])(q).dtype == asked
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_quantiles_of_more_elements_than_their_dtype_counts(dtype: str) -> None:
     x = np.random.default_rng(0).permutation(np.linspace(0, 1, 100_001)).astype(tnp.dtype(dtype))
@@ -298,6 +299,7 @@ def test_dtypes_of_numpy(name: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.sweep
 def test_boxes_count_in_integers() -> None:
     """As bins do, and as in JAX; bools weigh 1 or 0."""
     points, kept = np.array([[0, 0], [1, 2], [1, 2]]), np.array([True, True, False])

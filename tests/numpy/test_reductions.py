@@ -36,6 +36,7 @@ def _with_axis(function: Function, axis: object) -> Function:
     return lambda x: function(x, axis=axis)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8", "bfloat16", "float32", "float64", "complex64"])
 def test_over_axes(dtype: str) -> None:
     x = numbers(dtype, 2, 3, 2)

@@ -260,6 +260,7 @@ def test_derivatives(dtype: DType) -> None:
     same_classes(slopes(functions), [extremes(dtype, few=True, ends=False)], signs=False)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", INEXACT_DTYPES, ids=SHORT_NAMES.__getitem__)
 def test_derivatives_of_two(dtype: DType) -> None:
     functions = {name: getattr(tnp, name) for name in BINARY}

@@ -106,6 +106,7 @@ def test_whole_numbers(function: Callable[..., Any], dtype: str) -> None:
     assert_as_primitives(function, x[3], x[5])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_several_results(dtype: str) -> None:
     tiny = np.finfo(dtype).smallest_subnormal

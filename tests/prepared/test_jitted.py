@@ -119,6 +119,7 @@ def disagreements(seed: int, count: int, names: tuple[str, ...]) -> list[object]
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("names", [(), ("k",)], ids=str)
 def test_calls_do_not_depend_on_those_before(names: tuple[str, ...]) -> None:
     assert disagreements(1, 60, names) == []

@@ -101,6 +101,7 @@ SAMPLERS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_samples_are_jaxs_at_every_call_and_nothing_is_traced_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     sampler, arrays = SAMPLERS[name]
@@ -127,6 +128,7 @@ def test_samples_are_jaxs_at_every_call_and_nothing_is_traced_again(name: str, m
     np.testing.assert_allclose(compiled, first, rtol=1e-5)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_transformations_apply_to_what_is_called(name: str) -> None:
     function, arrays = FUNCTIONS[name]
@@ -140,6 +142,7 @@ def test_transformations_apply_to_what_is_called(name: str) -> None:
     np.testing.assert_allclose(rows[1], own, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.sweep
 def test_derivatives_are_those_of_what_is_called() -> None:
     x = tnp.asarray(A @ A.T + np.eye(3))
     tj.scipy.linalg.sqrtm(x)
@@ -192,6 +195,7 @@ def test_a_function_is_called_once_for_arrays_of_a_type() -> None:
     assert len(calls) == 2
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["igamma_grad_a", "random_gamma_grad"])
 def test_primitives_of_loops_are_compiled_wherever_the_arrays_are(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once for operands of a type; as functions, and where derivatives apply them."""

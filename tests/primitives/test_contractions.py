@@ -47,6 +47,7 @@ def products(draw: st.DrawFn) -> tuple[DimensionNumbers, list[int], list[int]]:
     return ((summed[0], summed[1]), (batch[0], batch[1])), shapes[0], shapes[1]
 
 
+@pytest.mark.sweep
 @settings(max_examples=25, deadline=None)
 @given(products(), st.sampled_from(["float64", "int32", "bool"]))
 def test_any_dimension_numbers(product: tuple[DimensionNumbers, list[int], list[int]], dtype: str) -> None:

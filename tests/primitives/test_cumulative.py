@@ -31,6 +31,7 @@ def test_catalog(example: Case) -> None:
     check_all(example)
 
 
+@pytest.mark.sweep
 @settings(max_examples=20, deadline=None)
 @given(st.sampled_from(ALL), st.lists(st.integers(0, 4), min_size=1, max_size=4), st.booleans(), st.data())
 def test_along_any_axis(

@@ -78,6 +78,7 @@ def test_every_dtype_and_shape(case: tuple[Entry, list[HostArray], list[int | No
     check_mapped(*case)
 
 
+@pytest.mark.sweep
 @given(mapped_operands())
 @settings(max_examples=12, deadline=None)
 def test_agrees_with_vmap(case: tuple[Entry, list[HostArray], list[int | None]]) -> None:

@@ -136,6 +136,7 @@ def arrays_of_any_shape(draw: st.DrawFn) -> tuple[Entry, list[HostArray], list[H
     return entry, operands, [np.ones_like(x) for x in operands]
 
 
+@pytest.mark.sweep
 @given(arrays_of_any_shape())
 @settings(max_examples=25, deadline=None)
 def test_any_shapes_agree_with_jax(case: tuple[Entry, list[HostArray], list[HostArray]]) -> None:

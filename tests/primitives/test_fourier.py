@@ -22,6 +22,7 @@ def test_catalog(example: Case) -> None:
     check_all(example)
 
 
+@pytest.mark.sweep
 @settings(max_examples=12, deadline=None)
 @given(
     st.sampled_from(FftType),

@@ -111,6 +111,7 @@ def test_mixed_second_derivatives(large: float) -> None:
     np.testing.assert_allclose(np.asarray(shape_first), np.asarray(point_first), 1e-11)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("compiled", [False, True])
 def test_second_derivatives_in_the_shape(compiled: bool) -> None:
     """Those of P and of how a sample moves, by differences with 60 digits."""
@@ -141,6 +142,7 @@ HIGHER = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("at", HIGHER, ids=str)
 def test_higher_derivatives_in_the_shape(at: tuple[float, float]) -> None:
     a, x = at
@@ -209,6 +211,7 @@ def test_derivative_of_zeta() -> None:
     np.testing.assert_allclose(second, 12 * special.zeta(5.0, q), 1e-10)
 
 
+@pytest.mark.sweep
 def test_derivative_of_zeta_in_its_exponent() -> None:
     slopes = [grad(lax.zeta), grad(grad(lax.zeta)), grad(grad(lax.zeta, 1)), grad(grad(lax.zeta), 1)]
     # Of Riemann's function at 2; and of the derivative in q, which is -x zeta(x + 1, q).

@@ -47,6 +47,7 @@ def both(f: Callable[..., Any], ours: Any, theirs: Any, *args: Any) -> None:
             same(found, want)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", sampled(NAMES, "philox2x32"))
 def test_every_function_of_keys(name: str) -> None:
     ours, theirs = tr.key(-3, impl=name), jax.random.key(-3, impl=name)

@@ -71,6 +71,7 @@ def everywhere(f: Callable[..., Any], *args: Any, expected: object) -> None:
     same(tj.vmap(f)(*stacked)[1], expected)
 
 
+@pytest.mark.sweep
 @settings(max_examples=4, deadline=None)
 @given(SEEDS, st.sampled_from(sorted(WIDTHS)), SHAPES)
 def test_bits_of_keys(seed: int, width: int, shape: tuple[int, ...]) -> None:

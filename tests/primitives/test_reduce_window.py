@@ -30,6 +30,7 @@ def test_catalog(example: Case) -> None:
     check_all(example)
 
 
+@pytest.mark.sweep
 @settings(max_examples=10, deadline=None)
 @given(st.data())
 def test_choices_among_special_values(data: st.DataObject) -> None:
@@ -58,6 +59,7 @@ def test_choices_among_special_values(data: st.DataObject) -> None:
     np.testing.assert_array_equal(np.asarray(found), scattered)
 
 
+@pytest.mark.sweep
 @settings(max_examples=20, deadline=None)
 @given(st.data())
 def test_integers_and_booleans_are_scattered(data: st.DataObject) -> None:

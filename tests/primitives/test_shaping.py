@@ -44,6 +44,7 @@ def test_reshape_of_any_shape(shape: tuple[int, ...], data: st.DataObject) -> No
     check_linear(case("", Reshape(sizes), types, lambda x: lax.reshape(x, sizes), (0,)), len(shape))
 
 
+@pytest.mark.sweep
 @settings(max_examples=15, deadline=None)
 @given(SHAPES, st.data())
 def test_rev_and_squeeze_of_any_axes(shape: tuple[int, ...], data: st.DataObject) -> None:

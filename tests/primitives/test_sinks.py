@@ -85,6 +85,7 @@ def test_compiled() -> None:
             assert word in str(texts[1])
 
 
+@pytest.mark.sweep
 def test_in_control_flow() -> None:
     for x in (np.float64(1.0), np.float64(-2.0)):
         expected = jax.jit(lambda x: in_control_flow(jax.lax, x))(x)

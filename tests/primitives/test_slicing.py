@@ -32,6 +32,7 @@ def check_linear(example: Case) -> None:
     check_transpose(example, args, rng)
 
 
+@pytest.mark.sweep
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 5), max_size=3), st.data())
 def test_slice_of_any_box(shape: list[int], data: st.DataObject) -> None:
@@ -42,6 +43,7 @@ def test_slice_of_any_box(shape: list[int], data: st.DataObject) -> None:
     check_linear(case("", Slice(starts, limits, strides), types, lambda x: lax.slice(x, starts, limits, strides), (0,)))
 
 
+@pytest.mark.sweep
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 4), max_size=2), st.data())
 def test_pad_by_any_amount(shape: list[int], data: st.DataObject) -> None:
@@ -56,6 +58,7 @@ def test_pad_by_any_amount(shape: list[int], data: st.DataObject) -> None:
     check_linear(case("", Pad(full), types, lambda x, v: lax.pad(x, v, full), (0, 1)))
 
 
+@pytest.mark.sweep
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=3), st.integers(0, 1), st.integers(0, 2))
 def test_concatenate_and_split_along_any_axis(sizes: list[int], axis: int, other: int) -> None:

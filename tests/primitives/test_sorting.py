@@ -69,6 +69,7 @@ def test_order_of_complex_numbers() -> None:
     check_value(example, [numbers])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16", "int8", "uint32", "int64", "bool"])
 def test_the_greatest(dtype: str) -> None:
     """To the bit, with ties and in the total order of floats, on the host and compiled."""

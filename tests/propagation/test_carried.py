@@ -141,6 +141,7 @@ def every() -> list[object]:
     ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("loss", "loop"), every())
 def test_gradients_are_added_up_and_summed_once(loss: Step, loop: Loop) -> None:
     plain = LOSSES["layers one by one"] if loss is by_rule else loss  # whose rule speaks of a mesh
@@ -195,6 +196,7 @@ def test_conditions_read_the_sum_and_bodies_the_terms() -> None:
         assert collectives(tj.jit(f).lower(*placed).compile()) == ["all-reduce"]
 
 
+@pytest.mark.sweep
 def test_shard_maps_hand_terms_on() -> None:
     def f(x: Array) -> Array:
         made = tj.shard_map(lambda x: x.sum(0), in_specs=P("x", "y"), out_specs=P("y", unreduced={"x"}))(x)

@@ -74,6 +74,7 @@ def test_what_is_left_open_is_an_error(f: Callable[[tj.Array], tj.Array], why: s
         tj.jit(f).lower(x)
 
 
+@pytest.mark.sweep
 def test_the_hints_of_errors_help() -> None:
     x = put(X, "x", "y")
     expected = X @ X.T
@@ -92,6 +93,7 @@ def test_the_hints_of_errors_help() -> None:
         assert spec(staged) == P(None, "y")
 
 
+@pytest.mark.sweep
 def test_gradients_lie_as_what_they_are_of() -> None:
     def loss(w: tj.Array, x: tj.Array) -> tj.Array:
         with tj.sharding.use_abstract_mesh(MESH.abstract_mesh):
@@ -272,6 +274,7 @@ def test_parameters_begin_where_they_are_told_to(initialize: initializers.Initia
         np.testing.assert_allclose(found, alone, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.sweep
 def test_results_that_are_told_where_to_lie() -> None:
     cases: list[tuple[Callable[[Any], tj.Array], Any, tuple[str, ...]]] = [
         (lambda x: tnp.percentile(x, 25, axis=0, out_sharding=P("y")), np.percentile(X, 25, axis=0), ("y",)),

@@ -240,6 +240,7 @@ def test_what_lies_along_the_axis_stays_where_it_is() -> None:
             assert own == ([[0, 1, 0, 0], [0, 0, 2, 3]] if on_mesh else [[0, 1, 2, 3], [0, 0, 0, 0]])
 
 
+@pytest.mark.sweep
 def test_gradients_of_what_is_reduced_are_unreduced() -> None:
     want = tj.grad(lambda w: tnp.sin(X @ w).sum())(Y)
     with tj.set_mesh(MESH):

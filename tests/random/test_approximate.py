@@ -50,6 +50,7 @@ def test_numbers_are_those_of_the_jax_that_is_here(a: float, dtype: str) -> None
     np.testing.assert_allclose(np.asarray(ours).astype(float), np.asarray(theirs).astype(float), rtol=2e-2, atol=1e-37)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("a", [0.05, 0.7, 4.0, 90.0])
 def test_gamma_numbers_are_distributed_as_such(a: float) -> None:
     found = np.asarray(random.gamma(KEY, a, (20_000,), "float64", method="approximate"))
@@ -68,6 +69,7 @@ def test_poisson_numbers_are_distributed_as_such(lam: float, dtype: str) -> None
     assert np.abs(below - stats.poisson(lam).cdf(places)).max() < 0.012
 
 
+@pytest.mark.sweep
 def test_slopes_are_those_of_the_numbers() -> None:
     def total(a: tj.Array) -> tj.Array:
         return random.gamma(KEY, a, (9,), "float64", method="approximate").sum()
@@ -76,6 +78,7 @@ def test_slopes_are_those_of_the_numbers() -> None:
     assert np.isfinite(np.asarray(tj.grad(total)(tj.numpy.asarray(0.01))))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["gamma", "loggamma", "beta", "chisquare", "poisson"])
 def test_methods_have_names(name: str) -> None:
     sampler: Any = getattr(random, name)

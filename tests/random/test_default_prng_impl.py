@@ -16,6 +16,7 @@ from tinyjax.errors import InputError, UnsupportedError
 NAMES = ["threefry2x32", "rbg", "unsafe_rbg"]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", NAMES)
 def test_keys_and_their_words(name: str) -> None:
     with tj.default_prng_impl(name), jax.default_prng_impl(name):

@@ -236,6 +236,7 @@ PROGRAMS = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
 def test_as_in_jax(program: Callable[..., list[Any]]) -> None:
     found, expected = program(tj, tnp, lax), program(jax, jnp, jax.lax)

@@ -39,6 +39,7 @@ def test_kummers_function(bounds: tuple[float, float, float, float]) -> None:
     np.testing.assert_allclose(ours.hyp1f1(a, b, x), special.hyp1f1(a, b, x), 1e-8, 1e-12)
 
 
+@pytest.mark.sweep
 def test_edges() -> None:
     """Sums that end, poles, the end of the domain, and numbers near and far from it."""
     inf = np.inf

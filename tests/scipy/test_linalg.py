@@ -52,6 +52,7 @@ SMOOTH: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 def test_arrays_of_mixed_integers() -> None:
     """What is stacked of several numbers is strong, as an array is that is made of them."""
     x, y = np.array([5, 0, 6], "uint64"), np.array([5, -3, 1], "int8")

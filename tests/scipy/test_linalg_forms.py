@@ -155,6 +155,7 @@ def test_wrong_arguments(call: Callable[[], object], error: type[Exception], mes
     assert isinstance(raised.value, TinyjaxError)
 
 
+@pytest.mark.sweep
 def test_functions_of_real_matrices_know_on_what_side_of_a_cut_real_eigenvalues_lie() -> None:
     x = np.random.default_rng(0).normal(size=(6, 12, 12))
     assert ((np.linalg.eigvals(x).imag == 0) & (np.linalg.eigvals(x).real < 0)).sum() > 6

@@ -76,6 +76,7 @@ def test_complex_vectors() -> None:
         minimize(lambda z: tnp.sum(tnp.abs(z) ** 2), goal, method="BFGS")
 
 
+@pytest.mark.sweep
 def test_batches_and_types() -> None:
     goals = np.array([1.0, 2.0, 3.0], "float32")
     found = vmap(lambda c: minimize(lambda x: ((x - c) ** 2).sum(), np.zeros(2, "float32"), method="BFGS").x)(goals)
@@ -83,6 +84,7 @@ def test_batches_and_types() -> None:
     np.testing.assert_allclose(found, np.stack([goals, goals], 1), atol=1e-4)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("method", ["BFGS", LIMITED])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_all_results_have_the_dtypes_that_jax_gives_them(dtype: str, method: str) -> None:

@@ -47,6 +47,7 @@ def test_against_scipy(n: int, complex_: bool, method: str) -> None:
         np.testing.assert_allclose(np.asarray(solved), np.linalg.solve(a, b), 1e-7, 1e-7)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("method", METHODS)
 def test_derivatives_are_those_of_the_equation(method: str) -> None:
     a, b = problem(5, False, method == "cg")
@@ -108,6 +109,7 @@ def test_a_singular_operator_is_no_disaster() -> None:
     assert np.isfinite(np.asarray(linalg.gmres(np.zeros((3, 3)), np.ones(3))[0])).all()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("method", METHODS)
 def test_weak_types_stay_weak(method: str) -> None:
     """Where the right side is, and what is made of it."""

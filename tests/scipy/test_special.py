@@ -261,6 +261,7 @@ def test_gamma_of_complex_numbers() -> None:
     np.testing.assert_allclose(found, special.gamma(PLANE), 1e-11, 1e-300)
 
 
+@pytest.mark.sweep
 def test_bessel_functions_of_whole_orders() -> None:
     z = np.array([0.0, 1e-5, 1, 2.4, 10, 20, -3])
     np.testing.assert_allclose(np.asarray(ours.bessel_jn(z, v=4)), [special.jv(k, z) for k in range(5)], 1e-11, 1e-15)

@@ -197,6 +197,7 @@ def test_vectors() -> None:
     np.testing.assert_allclose(found, oracle.multinomial.logpmf(counts, 6, p), 1e-10)
 
 
+@pytest.mark.sweep
 def test_normal_vectors() -> None:
     rng = np.random.default_rng(1)
     x, mean, root = rng.normal(size=(4, 3)), rng.normal(size=3), rng.normal(size=(3, 3))

@@ -707,6 +707,7 @@ def test_transformations() -> None:
 # Other processes.
 
 
+@pytest.mark.sweep
 def test_module_and_pipes(tinyjax: Run) -> None:
     """The exit code of the process; and that nobody minds if what is printed isn't read to its end."""
     command = [sys.executable, "-m", "tinyjax"]

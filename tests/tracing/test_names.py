@@ -99,6 +99,7 @@ def test_names_survive_pickling() -> None:
     assert again.input_names == x.input_names
 
 
+@pytest.mark.sweep
 def test_names_keep_no_function_alive() -> None:
     def g(x: Any) -> Any:
         return 2.0 * x

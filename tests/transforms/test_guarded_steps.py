@@ -73,6 +73,7 @@ def test_what_is_compiled_has_one_size(step: Callable[[Any, Any], Any]) -> None:
     assert lines(step, 40) == lines(step, 48)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("x", [X, np.where(X > 0.9, np.inf, X)])
 def test_steps_compute_the_same(step: Callable[[Any, Any], Any], x: Any) -> None:

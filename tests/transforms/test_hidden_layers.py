@@ -88,6 +88,7 @@ def layers_in_a_loop(*weights: Array) -> tuple[Array, ...]:
     return *last, *ys
 
 
+@pytest.mark.sweep
 def test_loops_are_given_stacks() -> None:
     depth = 12
     j = program(layers_in_a_loop, *[V] * (2 * depth), M)

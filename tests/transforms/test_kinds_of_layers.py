@@ -57,6 +57,7 @@ def test_what_is_compiled_has_one_size(model: Callable[[Any, Any], Any]) -> None
     assert lines(f, 24) == lines(f, 48)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("model", MODELS)
 def test_gradients_are_the_same(model: Callable[[Any, Any], Any]) -> None:
     layers, f = weights(12), tj.value_and_grad(model)
@@ -86,6 +87,7 @@ def clipped_each(layers: Any, x: Any) -> Any:
     return tj.tree.map(lambda g: tnp.mean(g, 0), tj.vmap(one)(x))
 
 
+@pytest.mark.sweep
 def test_gradients_of_examples_with_kinds_in_turn() -> None:
     """What loops over kinds stack is taken in turn, and norms of a batch are added at once."""
     assert lines(clipped_each, 96) < 1.2 * lines(

@@ -56,6 +56,7 @@ def added(m: Any) -> Function:
 PROGRAMS: Final = (sorted_by_positions, ranked, interpolated, bins, parts, added)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize("compiled", [False, True], ids=["plain", "jit"])
 def test_no_more_is_kept_than_by_jax_with_32_bits(program: Callable[[Any], Function], compiled: bool) -> None:

@@ -48,6 +48,7 @@ def test_what_is_compiled_has_one_size(wrapping: Callable[[Any], Any]) -> None:
     assert lines(step(wrapping), 24) == lines(step(wrapping), 48)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("wrapping", WRAPPINGS)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_results_are_the_same(wrapping: Callable[[Any], Any], dtype: Any) -> None:

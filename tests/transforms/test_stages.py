@@ -61,12 +61,14 @@ def step(model: Callable[[Any, Any], Any], update: Callable[[Any, Any], Any]) ->
 UPDATES: Final = [descent, adam, clipped]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("model", [level, pooled])
 @pytest.mark.parametrize("update", UPDATES)
 def test_what_is_compiled_has_one_size(model: Callable[[Any, Any], Any], update: Callable[[Any, Any], Any]) -> None:
     assert lines(step(model, update), 48) == lines(step(model, update), 96)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("model", [level, pooled])
 @pytest.mark.parametrize("update", UPDATES)
 def test_results_are_the_same(model: Callable[[Any, Any], Any], update: Callable[[Any, Any], Any]) -> None:

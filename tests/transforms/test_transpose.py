@@ -82,6 +82,7 @@ linear_programs = strategies.programs(
 )
 
 
+@pytest.mark.sweep
 @given(linear_programs)
 @settings(max_examples=20, deadline=None)
 def test_random_linear_programs(j: Jaxpr) -> None:

@@ -49,6 +49,7 @@ def step(model: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     return lambda layers, x: tj.tree.map(lambda w, g: w - 0.1 * g, layers, tj.grad(model)(layers, x))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_compiled_has_one_size(model: Callable[[Any, Any], Any]) -> None:
     assert lines(step(model), 36) == lines(step(model), 48)

@@ -13,4 +13,4 @@ def __dir__() -> list[str]:
 
 
 for part in (optimizers, stax):
-    filter_package(part.__name__, part.__all__)
+    filter_package(part.__name__, part.__all__, home=__name__)

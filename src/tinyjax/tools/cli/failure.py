@@ -31,10 +31,12 @@ def describe_error(error: BaseException) -> str:
         inner = error.error
         where = _where(inner.__traceback__)
         if isinstance(inner, TinyjaxError):
+            if not where:
+                inner.called = None  # the command is what the user called
             return f"{error.what}: {inner}{where}"
         return f"{error.what} raised {_one_line(inner)}{where}"
     if isinstance(error, TinyjaxError):
-        error.called = None  # the command is what the user called
+        error.called = None
     if isinstance(error, CommandError | TinyjaxError):
         return str(error)
     if isinstance(error, MemoryError):
