@@ -147,7 +147,8 @@ def test_algorithms(preset: lax.DotAlgorithmPreset) -> None:
             ):
                 hlo.lower(program)
             continue
-        agree(tj.jit(product)(x), expected)
+        # In 32 bits, LLVM may round a product and a sum at once.
+        agree(tj.jit(product)(x), expected, scale=1e6 if dtype == "float64" and "F64" not in preset.name else 1.0)
         host: Any = product(x)
         device: Any = expected
         np.testing.assert_allclose(host.astype("f8"), device.astype("f8"), rtol=5e-3, atol=5e-3)
