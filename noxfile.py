@@ -53,7 +53,7 @@ def test(session: nox.Session) -> None:
 
 @nox.session
 def sweep(session: nox.Session) -> None:
-    """The tests that take long, marked `sweep`, of many cases one in two; arguments after `--` go to pytest."""
+    """The tests that take long, marked `sweep`, of many cases one in four; arguments after `--` go to pytest."""
     logging.getLogger("nox").setLevel(logging.WARNING)
     arguments = session.posargs or ["--numprocesses=auto", "--maxprocesses=4"]
     run_module(session, "pytest", "-m", "sweep and not rest", *arguments)

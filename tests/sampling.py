@@ -105,7 +105,7 @@ SAMPLED: Final = {
     "tests/transforms/test_turning_layers.py": 2,
 }
 #: Of the cases that the sweep has of a test, CI has one in so many, where there are more than so many.
-SWEPT: Final = 2
+SWEPT: Final = 4
 FEW: Final = 4
 
 
