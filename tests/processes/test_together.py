@@ -89,7 +89,7 @@ def test_initialize_comes_first_and_once(tmp_path: Path) -> None:
             try:
                 action()
             except tj.TinyjaxError as error:
-                say(type(error).__name__, error)
+                say(type(error).__name__, error.args[0])
 
         refused(lambda: tj.distributed.initialize("127.0.0.1:1", 2, 2, cluster_detection_method="deactivate"))
         refused(lambda: tj.distributed.initialize("127.0.0.1", 2, 0))

@@ -12,5 +12,5 @@ def __dir__() -> list[str]:
     return sorted(__all__)
 
 
-for part in (optimizers, stax):
-    filter_package(part.__name__, part.__all__, home=__name__)
+filter_package(optimizers.__name__, optimizers.__all__, home=__name__)
+filter_package(stax.__name__, stax.__all__, home=__name__)
