@@ -12,7 +12,7 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax import lax
+from tinyjax import ir, lax, sharding
 from tinyjax.called import shown
 from tinyjax.errors import (
     AllocationError,
@@ -23,6 +23,7 @@ from tinyjax.errors import (
     TypingError,
     UnforeseenError,
 )
+from tinyjax.extend.core import jaxpr_as_fun
 from tinyjax.scipy import linalg, special
 
 anything: Any = None
@@ -150,6 +151,27 @@ def test_what_users_raise_is_theirs() -> None:
     with pytest.raises(ValueError, match=r"^mine$") as caught:
         lax.associative_scan(wrong, np.ones(3))
     assert type(caught.value) is ValueError
+
+
+def test_arguments_that_are_not_as_annotated_are_named() -> None:
+    """Once something has failed by them."""
+    odd: Any = 3
+    program = tj.make_jaxpr(tnp.sin)(1.0)
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: ir.nested_programs(odd), "nested_programs: jaxpr takes Jaxpr, got 3"),
+        (lambda: ir.variable_names(odd), "variable_names: jaxpr takes Jaxpr, got 3"),
+        (lambda: ir.format_closed(odd), "format_closed: closed takes ClosedJaxpr, got 3"),
+        (lambda: ir.format_eqn(program.eqns[0], odd), r"format_eqn: names takes Mapping\[int, str\] | None, got 3"),
+        (lambda: ir.typecheck(odd), r"typecheck: program takes Jaxpr \| ClosedJaxpr, got 3"),
+        (lambda: sharding.make_single_device_sharding(odd), "device takes OneDevice, got 3"),
+        (lambda: jaxpr_as_fun(odd), "closed_jaxpr is a ClosedJaxpr"),
+        (lambda: tj.named_scope(odd), "named_scope takes a name, got 3"),
+    ]
+    for call, said in calls:
+        with pytest.raises(InputError, match=said) as caught:
+            call()
+        assert not isinstance(caught.value, UnforeseenError)
+        assert {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)} == {__file__}
 
 
 def test_methods_say_how_they_were_called() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
@@ -15,7 +16,7 @@ from jax.example_libraries import stax as their_stax
 
 import tinyjax as tj
 from tinyjax import numpy as tnp
-from tinyjax.errors import InputError, ShapeError, TreeError
+from tinyjax.errors import InputError, ShapeError, TinyjaxError, TreeError
 from tinyjax.example_libraries import optimizers, stax
 
 jax.config.update("jax_enable_x64", True)
@@ -158,6 +159,29 @@ def test_errors() -> None:
         optimizers.pack_optimizer_state([1.0])
     with pytest.raises(ValueError, match=r"apply\(params, inputs, rng=tinyjax.random.key\(seed\)\)"):
         stax.Dropout(0.5)[1]((), tnp.ones(2))
+
+
+def test_odd_arguments_are_named() -> None:
+    """Of the makers, by their annotations, and of the functions that they make."""
+    layers: Any = stax
+    init, apply = stax.Dense(3)
+    key = tj.random.key(0)
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: layers.GeneralConv(3, 4, (3, 3)), "GeneralConv: dimension_numbers are three strings"),
+        (lambda: layers.Conv(4, 5), "GeneralConv: filter_shape is a tuple of sizes, got 5"),
+        (lambda: layers.Dense(3, W_init=2), "Dense: W_init is a function, got 2"),
+        (lambda: layers.serial(stax.Dense(3), "x"), "serial: layers is a pair of functions, init and apply"),
+        (lambda: init(key, "a"), "init: input_shape is a tuple of sizes, got 'a'"),
+        (lambda: apply(None, ROWS), "params are the pair that the layer's init returns, got None"),
+        (lambda: optimizers.sgd(0.1).params_fn(3), "the state of an optimizer is what its init_fn"),
+        (lambda: optimizers.adam(0.1, b1=layers), "not an array"),
+        (lambda: optimizers.constant(0.1)("x"), "i, the number of the step, is a number, got 'x'"),
+    ]
+    for call, said in calls:
+        with pytest.raises(TinyjaxError, match=said) as caught:
+            call()
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        assert {frame.filename for frame in frames} == {__file__}
 
 
 def test_shapes_of_batches_of_every_size() -> None:

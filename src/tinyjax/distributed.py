@@ -80,6 +80,7 @@ def shutdown() -> None:
     setup.shutdown()
 
 
+@filtered
 def is_initialized() -> bool:
     """Whether this process works together with others.
 

@@ -363,3 +363,4 @@ def _unknown(content: Any) -> str | None:
 
 
 filter_package(__name__, (default_export_platform.__name__, deserialize.__name__, export.__name__))
+filter_package(__name__, (register_namedtuple_serialization.__name__, register_pytree_node_serialization.__name__), "")

@@ -50,22 +50,23 @@ def collect(
     _offer(package, found, entries)
 
 
-def publish_later(package: str, *, entries: Iterable[str] | None = None) -> None:
-    """As `publish`, with what the stub imports, each at its first use."""
+def publish_later(package: str, *, entries: Iterable[str] | None = None, apart: Iterable[str] = ()) -> None:
+    """As `publish`, with what the stub imports, each at its first use. Entries `apart` are so in the package only: the
+    library itself calls these functions often."""
     homes = dict(_stub(package))
     own = vars(sys.modules[package])
     own.update(__all__=sorted(homes), __dir__=lambda: list(own["__all__"]), _HOMES=homes)
     if any(f"{package}.{name}" == home for name, home in homes.items()):
         sys.modules[package].__class__ = _Package
-    filtered = frozenset(homes if entries is None else entries)
+    filtered, alone = frozenset(homes if entries is None else entries), frozenset(apart)
 
     def load(name: str) -> object:
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}" + _advice(package, name))
         own[name] = import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
-        if name in filtered:
-            filter_package(package, [name])
+        if name in filtered or name in alone:
+            filter_package(package, [name], "" if name in alone else None)
         return own[name]
 
     own["__getattr__"] = loading(load)

@@ -6,6 +6,9 @@ from tinyjax.ir.duality import ManualAxisType
 from tinyjax.lax.resharding import reshard
 from tinyjax.meshes import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from tinyjax.meshes.sharding import make_single_device_sharding
+from tinyjax.tracebacks import filter_package
+
+filter_package(__name__, [make_single_device_sharding.__name__], home="")
 
 __all__ = [
     "AbstractMesh",

@@ -19,6 +19,7 @@ from inspect import signature
 from types import FunctionType, TracebackType
 from typing import Final, ParamSpec, TypeVar
 
+from tinyjax.annotated import misfit
 from tinyjax.called import say_call
 from tinyjax.errors import AllocationError, InputError, TinyjaxError, UnforeseenError
 
@@ -117,7 +118,7 @@ def filter_package(package: str, names: Iterable[str], home: str | None = None) 
             continue
         if found.__code__ in _ENTRIES or not _is_own(found.__code__.co_filename):
             continue
-        within = f"{found.__module__}.".startswith(f"{home or package}.")
+        within = f"{found.__module__}.".startswith(f"{package if home is None else home}.")
         module = sys.modules[found.__module__]
         known = getattr(module, found.__name__, None)
         if within and getattr(known, "__wrapped__", None) is found:  # offered under two names
@@ -251,7 +252,7 @@ def _say_call(
     home = type(error).__module__.partition(".")[0]
     if own or home not in _OF_PYTHON or not isinstance(error, _BY_ARGUMENTS) or not _takes(function, args, kwargs):
         return
-    better = _better(error, function.__name__, signature(function).bind(*args, **kwargs).arguments)
+    better = _better(error, function, signature(function).bind(*args, **kwargs).arguments)
     _say(better, function, args, kwargs)
     raise better from error
 
@@ -261,8 +262,9 @@ def _say(error: TinyjaxError, function: FunctionType, args: Sequence[object], kw
         say_call(error, function, args, kwargs)
 
 
-def _better(error: Exception, name: str, arguments: Mapping[str, object]) -> InputError:
+def _better(error: Exception, function: FunctionType, arguments: Mapping[str, object]) -> InputError:
     """What to say in place of an error of Python's or NumPy's."""
+    name = function.__name__
     if isinstance(error, MemoryError):
         return AllocationError(f"{name} failed on these arguments for want of memory: {error}. Check their sizes.")
     if isinstance(error, TypeError) and (called := _CALLED.match(str(error))):
@@ -270,6 +272,9 @@ def _better(error: Exception, name: str, arguments: Mapping[str, object]) -> Inp
             functions = value if isinstance(value, list | tuple) else (value,)
             if any(callable(f) and called[1] == getattr(f, "__qualname__", None) for f in functions):
                 return InputError(f"{name}: {parameter} doesn't take the arguments that it is called with: {error}")
+    with suppress(Exception):  # as in `_say`
+        if (said := misfit(function, arguments)) is not None:
+            return InputError(f"{name}: {said}")
     return UnforeseenError(
         f"{name} failed on these arguments, by {type(error).__name__}: {error}. Check their types and shapes; if they "
         "are as its docstring says, please report this with the traceback that the environment variable "

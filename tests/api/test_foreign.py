@@ -18,7 +18,7 @@ import tinyjax as tj
 from tinyjax import ffi, hlo, ir, transforms
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.foreign import FfiCall
-from tinyjax.errors import CallbackError, ChoiceError, ParameterError, UnsupportedError
+from tinyjax.errors import CallbackError, ChoiceError, InputError, ParameterError, UnsupportedError
 from tinyjax.interop.jax import from_jax, of_jax, to_jax
 from tinyjax.testing.laws import check_laws
 
@@ -216,6 +216,26 @@ def test_types_of_results_and_attributes_are_checked() -> None:
         ffi.ffi_call("kernel", wrong)
     with pytest.raises(ParameterError, match=r"attributes\['own'\] is"):
         ffi.ffi_call("kernel", tj.ShapedArray((), "float32"))(1.0, own=object())
+
+
+def test_what_is_registered_is_checked_at_once() -> None:
+    """XLA is told later, when it begins: then a wrong one would be in everybody's way."""
+    odd: Any = 4
+    calls: list[tuple[Callable[[], object], str]] = [
+        (lambda: ffi.register_ffi_target(odd, odd), "register_ffi_target: name is a string, got 4"),
+        (lambda: ffi.register_ffi_target("odd", odd), r"fn is a capsule, as pycapsule\(library.function\) gives"),
+        (lambda: ffi.register_ffi_target("odd", {"prepare": odd}), "of which one is that of"),
+        (lambda: ffi.register_ffi_type("odd", {"type_id": odd}), 'dictionary with the capsule "type_id"'),
+        (lambda: ffi.pycapsule(odd), "pycapsule takes a function that ctypes has loaded, got 4"),
+        (lambda: ffi.ffi_call(odd, tj.ShapedArray((), "float32")), "target_name is a string, got 4"),
+    ]
+    for call, said in calls:
+        with pytest.raises(InputError, match=said):
+            call()
+    for name, value in {"input_output_aliases": odd, "input_layouts": odd, "has_side_effect": odd}.items():
+        how: dict[str, Any] = {name: value}
+        with pytest.raises(InputError, match=f"ffi_call: {name}"):
+            ffi.ffi_call("kernel", tj.ShapedArray((), "float32"), **how)(1.0)
 
 
 def test_who_does_not_compile_cannot_call() -> None:

@@ -21,6 +21,7 @@ from tinyjax.errors import (
     RuleResultError,
     TinyjaxError,
     TypingError,
+    UnforeseenError,
     UnsupportedError,
 )
 from tinyjax.experimental import hijax
@@ -312,6 +313,32 @@ def test_bad_definitions() -> None:
     misshapen = made.made("Misshapen", vjp_fwd=forward, vjp_bwd_retval=lambda self, res, ct: (tnp.ones(2), None))
     with pytest.raises(RuleResultError, match="vjp_bwd of Misshapen: a derivative has to be"):
         tj.grad(made.function(misshapen))(1.0, 2.0)
+
+
+@pytest.mark.parametrize("rule", ["expand", "vjp_fwd", "vjp_bwd_retval", "jvp", "batch_dim_rule", "batch"])
+def test_rules_that_are_none_or_return_something_else(rule: str) -> None:
+    def made(value: object) -> Any:
+        methods: dict[str, Any] = {
+            "expand": lambda self, x, y: x, "vjp_fwd": lambda self, nzs, x, y: (self(x, y), None),
+            "vjp_bwd_retval": lambda self, res, ct: (ct, None), "batch_dim_rule": lambda self, axis, dims: 0,
+        }  # fmt: skip
+        if rule == "jvp":
+            del methods["vjp_fwd"], methods["vjp_bwd_retval"]
+        return classes(OURS).function(classes(OURS).made("Odd", **{**methods, rule: value}))
+
+    def use(f: Any) -> object:
+        if rule.startswith("batch"):
+            return tj.vmap(f)(np.ones(2), np.ones(2))
+        return f(1.0, 2.0) if rule == "expand" else tj.grad(f)(1.0, 2.0)
+
+    for value, said in {
+        None: rf"Odd\.{rule} has to be a method, and is None",
+        (lambda self: None): rf"Odd\.{rule} doesn't take the arguments that such a rule is called with",
+        (lambda self, *args: "x"): rule if rule != "batch_dim_rule" else "the mapped axes are said by integers",
+    }.items():
+        with pytest.raises(TinyjaxError, match=said) as caught:
+            use(made(value))
+        assert not isinstance(caught.value, UnforeseenError)
 
 
 def test_it_stays_in_this_process() -> None:

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from tinyjax.caching import CacheInfo, registered_caches
 from tinyjax.ir.printing.shown import Shown
+from tinyjax.tracebacks import filtered
 
 if TYPE_CHECKING:
     from tinyjax.ir.printing.display import Block
@@ -26,6 +27,7 @@ class Caches(Shown, dict[str, CacheInfo]):
         return table(("cache", "made", "size", "limit"), rows, numbers=1)
 
 
+@filtered
 def cache_info() -> dict[str, CacheInfo]:
     """The library's caches by name: how many entries each has made, holds, and may hold.
 
@@ -42,6 +44,7 @@ def cache_info() -> dict[str, CacheInfo]:
     return Caches(sorted(found.items()))
 
 
+@filtered
 def clear_caches() -> None:
     """Forgets all that can be made again: the next call of a compiled function traces and compiles it anew."""
     for cache in registered_caches():

@@ -6,14 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, get_args, overload
 
 from tinyjax.api.make_jaxpr import abstractify
+from tinyjax.arrays.shaping import integers
 from tinyjax.control.composite_call import Dictionary, entries
 from tinyjax.control.foreign import FfiCall, ForeignMethod, Order
-from tinyjax.errors import ChoiceError
+from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
+from tinyjax.transforms.arguments import flag, whole
 
 #: The axes of an array in memory, the slowest first, or what has them as `major_to_minor`. None: row by row.
 Layout: TypeAlias = Any
@@ -105,7 +107,11 @@ def ffi_call(
     >>> float(lower[1, 0]), int(status)
     (1.0, 0)
     """
-    if vmap_method is not None and vmap_method not in get_args(ForeignMethod):
+    if not isinstance(target_name, str):
+        raise InputError(f"ffi_call: target_name is a string, got {target_name!r}")
+    side_effect = flag("ffi_call: has_side_effect", has_side_effect)
+    _ = whole("ffi_call: custom_call_api_version", custom_call_api_version)
+    if vmap_method is not None and repr(vmap_method) not in map(repr, get_args(ForeignMethod)):
         allowed = ", ".join(map(repr, get_args(ForeignMethod)))
         raise ChoiceError(f"ffi_call: vmap_method must be one of {allowed} or None, got {vmap_method!r}")
     several = isinstance(result_shape_dtypes, Sequence)
@@ -115,8 +121,7 @@ def ffi_call(
             "The use of the legacy_backend_config parameter requires custom_call_api_version < 4; got "
             f"{custom_call_api_version}. Pass attributes by name instead, where the function is called."
         )
-    given = output_layouts if several or output_layouts is None else [output_layouts]
-    out_orders = _orders("output", given if isinstance(given, Sequence) else None, results)
+    out_orders = _orders("output", output_layouts if several or output_layouts is None else [output_layouts], results)
 
     def call(*args: Any, **kwargs: Any) -> Array | Sequence[Array]:  # the function's own arguments
         arrays = list(map(as_array, args))
@@ -134,10 +139,10 @@ def ffi_call(
             tuple(results),
             Dictionary(entries("ffi_call: attributes", attributes)),
             vmap_method,
-            bool(has_side_effect),
+            side_effect,
             tuple(in_orders),
             tuple(out_orders),
-            tuple(_aliases(input_output_aliases or {}, avals, results, in_orders, out_orders)),
+            tuple(_aliases(input_output_aliases, avals, results, in_orders, out_orders)),
             custom_call_api_version,
             legacy_backend_config,
         )
@@ -146,7 +151,7 @@ def ffi_call(
             return outs[0]
         return outs if isinstance(result_shape_dtypes, tuple) else list(outs)
 
-    return call
+    return filtered(call)
 
 
 def _result_types(given: Sequence[object]) -> list[ShapedArray]:
@@ -159,10 +164,12 @@ def _result_types(given: Sequence[object]) -> list[ShapedArray]:
     return [ShapedArray(aval.shape, aval.dtype) for aval in map(abstractify, given)]
 
 
-def _orders(what: str, layouts: Layouts, avals: Sequence[ShapedArray]) -> list[Order]:
+def _orders(what: str, layouts: object, avals: Sequence[ShapedArray]) -> list[Order]:
     """The layouts as XLA has them."""
     if layouts is None:
         return [tuple(range(aval.ndim))[::-1] for aval in avals]
+    if not isinstance(layouts, Sequence) or isinstance(layouts, str):
+        raise InputError(f"ffi_call: {what}_layouts has a layout, or None, for each array, got {layouts!r}")
     if len(layouts) != len(avals):
         kind = "input arguments" if what == "input" else "outputs"
         raise ChoiceError(
@@ -172,7 +179,8 @@ def _orders(what: str, layouts: Layouts, avals: Sequence[ShapedArray]) -> list[O
     found: list[Order] = []
     for i, (layout, aval) in enumerate(zip(layouts, avals, strict=True)):
         axes = getattr(layout, "major_to_minor", layout)
-        order = tuple(map(int, axes))[::-1] if isinstance(axes, Sequence) else tuple(range(aval.ndim))[::-1]
+        given = range(aval.ndim) if axes is None else integers(axes, f"ffi_call: an axis of {what}_layouts[{i}]")
+        order = tuple(given)[::-1]
         if sorted(order) != list(range(aval.ndim)):
             raise ChoiceError(
                 f"ffi_call: {what}_layouts[{i}] is {layout!r}, but the array has shape {aval.shape}: a layout names "
@@ -183,13 +191,18 @@ def _orders(what: str, layouts: Layouts, avals: Sequence[ShapedArray]) -> list[O
 
 
 def _aliases(
-    aliases: Mapping[int, int],
+    aliases: object,
     ins: Sequence[ShapedArray],
     outs: Sequence[ShapedArray],
     in_orders: Sequence[Order],
     out_orders: Sequence[Order],
 ) -> list[tuple[int, int]]:
-    found = sorted((int(i), int(o)) for i, o in aliases.items())
+    if aliases is None:
+        return []
+    if not isinstance(aliases, Mapping):
+        raise InputError(f"ffi_call: input_output_aliases is a dictionary, got {aliases!r}")
+    what = "ffi_call: a position in input_output_aliases"
+    found = sorted((whole(what, i), whole(what, o)) for i, o in aliases.items())
     for i, o in found:
         what = f"input_output_aliases contains the mapping '{i}:{o}'"
         if not 0 <= i < len(ins):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import _GeneratorContextManager, contextmanager
 from typing import ParamSpec, TypeVar
 
 from tinyjax.errors import InputError
@@ -17,8 +17,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-@contextmanager
-def named_scope(name: str) -> Iterator[None]:
+@filtered
+def named_scope(name: str) -> _GeneratorContextManager[None]:
     """Names what is traced in a `with` block, or in a function that this decorates; names nest.
 
     The source of each equation says so, whatever it is transformed into, and so do tables of costs and messages. In
@@ -37,6 +37,11 @@ def named_scope(name: str) -> Iterator[None]:
     """
     if not isinstance(name, str):
         raise InputError(f"named_scope takes a name, got {name!r} of type {type(name).__name__}")
+    return _named(name)
+
+
+@contextmanager
+def _named(name: str) -> Iterator[None]:
     position = active_frame().open(_position)
     outer = position.scope
     position.scope = f"{outer}/{name}" if outer else name

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+import tinyjax.numpy as tnp
 from tinyjax import random
+from tinyjax.example_libraries.arguments import checked, entries, one_each
 
 #: From a key and a shape to the shape of the output and parameters; and from parameters and inputs to the output.
 Layer: TypeAlias = tuple[Callable[..., Any], Callable[..., Any]]
@@ -17,6 +19,7 @@ def _keys(kwargs: dict[str, Any], count: int) -> Sequence[Any]:
     return [None] * count if rng is None else list(random.split(rng, count))
 
 
+@checked
 def serial(*layers: Layer) -> Layer:
     """The layers one after the other.
 
@@ -37,13 +40,15 @@ def serial(*layers: Layer) -> Layer:
         return input_shape, params
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
-        for (_, layer_apply), own, rng in zip(layers, params, _keys(kwargs, len(layers)), strict=True):
+        own_params = one_each("params", layers, params)
+        for (_, layer_apply), own, rng in zip(layers, own_params, _keys(kwargs, len(layers)), strict=True):
             inputs = layer_apply(own, inputs, rng=rng, **kwargs)
         return inputs
 
-    return init, apply
+    return entries(init, apply)
 
 
+@checked
 def parallel(*layers: Layer) -> Layer:
     """The layers side by side: they take a list of inputs, and give one of outputs.
 
@@ -54,18 +59,20 @@ def parallel(*layers: Layer) -> Layer:
     """
 
     def init(rng: Any, input_shape: Sequence[Any]) -> Any:
-        keys = random.split(rng, len(layers))
-        pairs = [one(key, shape) for (one, _), key, shape in zip(layers, keys, input_shape, strict=True)]
+        keys, shapes = random.split(rng, len(layers)), one_each("input_shape", layers, input_shape)
+        pairs = [one(key, shape) for (one, _), key, shape in zip(layers, keys, shapes, strict=True)]
         return [shape for shape, _ in pairs], [params for _, params in pairs]
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
         keys = _keys(kwargs, len(layers))
-        given = zip(layers, params, inputs, keys, strict=True)
-        return [one(own, x, rng=rng, **kwargs) for (_, one), own, x, rng in given]
+        own, xs = one_each("params", layers, params), one_each("inputs", layers, inputs)
+        given = zip(layers, own, xs, keys, strict=True)
+        return [one(found, x, rng=rng, **kwargs) for (_, one), found, x, rng in given]
 
-    return init, apply
+    return entries(init, apply)
 
 
+@checked
 def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
     """The layer that is made for the shape of the input, once that is known.
 
@@ -79,6 +86,6 @@ def shape_dependent(make_layer: Callable[[Any], Layer]) -> Layer:
         return make_layer(input_shape)[0](rng, input_shape)
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
-        return make_layer(inputs.shape)[1](params, inputs, **kwargs)
+        return make_layer(tnp.shape(inputs))[1](params, inputs, **kwargs)
 
-    return init, apply
+    return entries(init, apply)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar, final
 import tinyjax.numpy as tnp
 from tinyjax import tree
 from tinyjax.errors import InputError, TreeError
+from tinyjax.example_libraries.arguments import checked
 from tinyjax.example_libraries.schedules import (
     Number,
     Schedule,
@@ -23,35 +24,16 @@ from tinyjax.example_libraries.schedules import (
     piecewise_constant,
     polynomial_decay,
 )
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array
 from tinyjax.tree_util import register_pytree_node
 
 __all__ = [
-    "JoinPoint",
-    "Optimizer",
-    "OptimizerState",
-    "Schedule",
-    "adagrad",
-    "adam",
-    "adamax",
-    "clip_grads",
-    "constant",
-    "exponential_decay",
-    "inverse_time_decay",
-    "l2_norm",
-    "make_schedule",
-    "momentum",
-    "nesterov",
-    "optimizer",
-    "pack_optimizer_state",
-    "piecewise_constant",
-    "polynomial_decay",
-    "rmsprop",
-    "rmsprop_momentum",
-    "sgd",
-    "sm3",
+    "JoinPoint", "Optimizer", "OptimizerState", "Schedule", "adagrad", "adam", "adamax", "clip_grads", "constant",
+    "exponential_decay", "inverse_time_decay", "l2_norm", "make_schedule", "momentum", "nesterov", "optimizer",
+    "pack_optimizer_state", "piecewise_constant", "polynomial_decay", "rmsprop", "rmsprop_momentum", "sgd", "sm3",
     "unpack_optimizer_state",
-]
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:
@@ -101,9 +83,11 @@ def optimizer(opt_maker: Callable[P, Rules[Any]]) -> Callable[P, Optimizer]:
     {'w': Array([0.5, 0.5], dtype=float64)}
     """
 
+    rules = checked(opt_maker)
+
     @wraps(opt_maker)
     def make(*args: P.args, **kwargs: P.kwargs) -> Optimizer:
-        init, update, params = opt_maker(*args, **kwargs)
+        init, update, params = rules(*args, **kwargs)
 
         def init_tree(values: Any) -> OptimizerState:
             leaves, structure = tree.flatten(values)
@@ -111,6 +95,7 @@ def optimizer(opt_maker: Callable[P, Rules[Any]]) -> Callable[P, Optimizer]:
 
         def update_tree(i: Any, gradients: Any, state: OptimizerState) -> OptimizerState:
             leaves, structure = tree.flatten(gradients)
+            _check_state(state)
             if structure != state.tree_def:
                 raise TreeError(
                     f"the gradients are a tree {structure}, but the parameters, for which the state was made, are "
@@ -123,11 +108,17 @@ def optimizer(opt_maker: Callable[P, Rules[Any]]) -> Callable[P, Optimizer]:
             return found
 
         def params_tree(state: OptimizerState) -> Any:
+            _check_state(state)
             return tree.unflatten(state.tree_def, list(map(params, _states(state))))
 
-        return Optimizer(init_tree, update_tree, params_tree)
+        return Optimizer(*[filtered(function, says=True) for function in (init_tree, update_tree, params_tree)])
 
     return make
+
+
+def _check_state(state: object) -> None:
+    if not isinstance(state, OptimizerState):
+        raise InputError(f"the state of an optimizer is what its init_fn and update_fn return, got {state!r}")
 
 
 def _packed(states: Sequence[Any], structure: Any) -> OptimizerState:
@@ -253,7 +244,7 @@ def rmsprop_momentum(
 
 
 @optimizer
-def adam(step_size: StepSize, b1: float = 0.9, b2: float = 0.999, eps: Number = 1e-8) -> Rules[Three]:
+def adam(step_size: StepSize, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8) -> Rules[Three]:
     """Adam (Kingma and Ba 2014): `b1` and `b2` of the means of gradients and of their squares are kept at each step.
 
     >>> init, update, params = adam(0.1)
@@ -274,7 +265,7 @@ def adam(step_size: StepSize, b1: float = 0.9, b2: float = 0.999, eps: Number = 
 
 
 @optimizer
-def adamax(step_size: StepSize, b1: float = 0.9, b2: float = 0.999, eps: Number = 1e-8) -> Rules[Three]:
+def adamax(step_size: StepSize, b1: Number = 0.9, b2: Number = 0.999, eps: Number = 1e-8) -> Rules[Three]:
     """Adamax: Adam with the largest gradient in the place of the mean of squares.
 
     >>> init, update, params = adamax(0.1)
@@ -381,6 +372,7 @@ def unpack_optimizer_state(opt_state: OptimizerState) -> Any:
     >>> unpack_optimizer_state(state)["w"].subtree
     (Array([1.], dtype=float64), Array([0.], dtype=float64))
     """
+    _check_state(opt_state)
     return tree.unflatten(opt_state.tree_def, list(map(JoinPoint, _states(opt_state))))
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, ParamSpec, TypeAlias
 
 import tinyjax.numpy as tnp
 from tinyjax.errors import InputError, ShapeError
+from tinyjax.example_libraries.arguments import checked, number
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array
 
+P = ParamSpec("P")
 #: From the number of a step to its size.
 Schedule: TypeAlias = Callable[[Any], Any]
 Number: TypeAlias = float | Array
@@ -16,6 +20,24 @@ Number: TypeAlias = float | Array
 StepSize: TypeAlias = Number | Schedule
 
 
+def schedule(make: Callable[P, Schedule]) -> Callable[P, Schedule]:
+    """The maker of a schedule, whose arguments are checked, and which takes a number of a step. A decorator."""
+    checking = checked(make)
+
+    @wraps(make)
+    def entry(*args: P.args, **kwargs: P.kwargs) -> Schedule:
+        size = checking(*args, **kwargs)
+
+        def of_step(i: Any) -> Any:
+            number("i, the number of the step,", i)
+            return size(i)
+
+        return filtered(of_step, says=True)
+
+    return entry
+
+
+@schedule
 def constant(step_size: Number) -> Schedule:
     """The same size for each step.
 
@@ -25,6 +47,7 @@ def constant(step_size: Number) -> Schedule:
     return lambda i: step_size
 
 
+@schedule
 def exponential_decay(step_size: Number, decay_steps: Number, decay_rate: Number) -> Schedule:
     """Sizes of which `decay_rate` is left after every `decay_steps`.
 
@@ -35,6 +58,7 @@ def exponential_decay(step_size: Number, decay_steps: Number, decay_rate: Number
     return lambda i: step * decay_rate ** (i / decay_steps)
 
 
+@schedule
 def inverse_time_decay(step_size: Number, decay_steps: Number, decay_rate: Number, staircase: bool = False) -> Schedule:
     """Sizes divided by a number that grows by `decay_rate` in every `decay_steps`; all at once with `staircase`.
 
@@ -47,6 +71,7 @@ def inverse_time_decay(step_size: Number, decay_steps: Number, decay_rate: Numbe
     return lambda i: step / (1 + decay_rate * i / decay_steps)
 
 
+@schedule
 def polynomial_decay(step_size: Number, decay_steps: Number, final_step_size: Number, power: Number = 1.0) -> Schedule:
     """Sizes that get to `final_step_size` in `decay_steps`, and stay there.
 
@@ -62,6 +87,7 @@ def polynomial_decay(step_size: Number, decay_steps: Number, final_step_size: Nu
     return size
 
 
+@schedule
 def piecewise_constant(boundaries: Any, values: Any) -> Schedule:
     """Sizes that change after the steps of these numbers. A ShapeError unless there is one value more.
 

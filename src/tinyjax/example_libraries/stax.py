@@ -14,46 +14,19 @@ from typing import Any, Final, TypeAlias
 
 import tinyjax.numpy as tnp
 from tinyjax import lax, nn, random
-from tinyjax.errors import ChoiceError
+from tinyjax.arrays.shaping import canonical_axis
+from tinyjax.errors import ChoiceError, ShapeError
+from tinyjax.example_libraries.arguments import axes_named, checked, entries, learned
 from tinyjax.example_libraries.combinators import Layer, parallel, serial, shape_dependent
 from tinyjax.nn import initializers
 from tinyjax.tracing.array import Array
 
 __all__ = [
-    "AvgPool",
-    "BatchNorm",
-    "Conv",
-    "Conv1DTranspose",
-    "ConvTranspose",
-    "Dense",
-    "Dropout",
-    "Elu",
-    "Exp",
-    "FanInConcat",
-    "FanInSum",
-    "FanOut",
-    "Flatten",
-    "Gelu",
-    "GeneralConv",
-    "GeneralConvTranspose",
-    "Identity",
-    "LeakyRelu",
-    "LogSoftmax",
-    "MaxPool",
-    "Relu",
-    "Selu",
-    "Sigmoid",
-    "Softmax",
-    "Softplus",
-    "SumPool",
-    "Tanh",
-    "elementwise",
-    "glorot",
-    "parallel",
-    "randn",
-    "serial",
-    "shape_dependent",
-]
+    "AvgPool", "BatchNorm", "Conv", "Conv1DTranspose", "ConvTranspose", "Dense", "Dropout", "Elu", "Exp",
+    "FanInConcat", "FanInSum", "FanOut", "Flatten", "Gelu", "GeneralConv", "GeneralConvTranspose", "Identity",
+    "LeakyRelu", "LogSoftmax", "MaxPool", "Relu", "Selu", "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh",
+    "elementwise", "glorot", "parallel", "randn", "serial", "shape_dependent",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:
@@ -65,11 +38,15 @@ Shape: TypeAlias = Sequence[int]
 #: From a key and a shape to parameters.
 Initializer: TypeAlias = Callable[[Any, Sequence[int]], Array]
 Dimensions: TypeAlias = tuple[str, str, str]
+Axis: TypeAlias = int
+Axes: TypeAlias = int | Sequence[int]
+Number: TypeAlias = float
 
 glorot: Final = initializers.glorot_normal
 randn: Final = initializers.normal
 
 
+@checked
 def Dense(
     out_dim: int,
     W_init: Initializer = initializers.glorot_normal(),  # noqa: B008 (a function)
@@ -89,13 +66,14 @@ def Dense(
         return (*input_shape[:-1], out_dim), weights
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Array:
-        weights, bias = params
+        weights, bias = learned(params)
         found: Array = tnp.dot(inputs, weights) + bias
         return found
 
-    return init, apply
+    return entries(init, apply)
 
 
+@checked
 def GeneralConv(
     dimension_numbers: Dimensions,
     out_chan: int,
@@ -120,9 +98,10 @@ def GeneralConv(
         one = (1,) * len(filter_shape)
         return lax.conv_general_dilated(inputs, weights, steps, padding, one, one, dimension_numbers=dimension_numbers)
 
-    return _convolution(dimension_numbers, out_chan, filter_shape, W_init, b_init, out_shape, convolve)
+    return _convolution(dimension_numbers, out_chan, filter_shape, strides, W_init, b_init, out_shape, convolve)
 
 
+@checked
 def GeneralConvTranspose(
     dimension_numbers: Dimensions,
     out_chan: int,
@@ -146,22 +125,31 @@ def GeneralConvTranspose(
     def convolve(inputs: Any, weights: Array) -> Array:
         return lax.conv_transpose(inputs, weights, steps, padding, dimension_numbers=dimension_numbers)
 
-    return _convolution(dimension_numbers, out_chan, filter_shape, W_init, b_init, out_shape, convolve)
+    return _convolution(dimension_numbers, out_chan, filter_shape, strides, W_init, b_init, out_shape, convolve)
 
 
 def _convolution(
     dimension_numbers: Dimensions,
     out_chan: int,
     filter_shape: Shape,
+    strides: Shape | None,
     W_init: Initializer | None,
     b_init: Initializer,
     out_shape: Callable[[Shape, Shape], Any],
     convolve: Callable[[Any, Array], Array],
 ) -> Layer:
     ins, kernels, outs = dimension_numbers
+    if not len(ins) == len(kernels) == len(outs) == len(filter_shape) + 2:
+        raise ShapeError(
+            f"a filter of shape {tuple(filter_shape)} is for arrays of {len(filter_shape) + 2} axes, which "
+            f"dimension_numbers {dimension_numbers} have to name"
+        )
+    if strides is not None and len(strides) != len(filter_shape):
+        raise ShapeError(f"strides are as many as the filter has axes, {len(filter_shape)}; got {tuple(strides)}")
     initialize = W_init or initializers.glorot_normal(kernels.index("I"), kernels.index("O"))
 
     def init(rng: Any, input_shape: Shape) -> Any:
+        axes_named(input_shape, len(ins))
         sizes = iter(filter_shape)
         channels = {"O": out_chan, "I": input_shape[ins.index("C")]}
         kernel = tuple([channels[c] if c in channels else next(sizes) for c in kernels])
@@ -170,11 +158,11 @@ def _convolution(
         return out_shape(input_shape, kernel), (initialize(first, kernel), bias)
 
     def apply(params: Any, inputs: Any, **kwargs: Any) -> Array:
-        weights, bias = params
+        weights, bias = learned(params)
         found: Array = convolve(inputs, weights) + bias
         return found
 
-    return init, apply
+    return entries(init, apply)
 
 
 Conv: Final = partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
@@ -182,9 +170,10 @@ Conv1DTranspose: Final = partial(GeneralConvTranspose, ("NHC", "HIO", "NHC"))
 ConvTranspose: Final = partial(GeneralConvTranspose, ("NHWC", "HWIO", "NHWC"))
 
 
+@checked
 def BatchNorm(
-    axis: int | Sequence[int] = (0, 1, 2),
-    epsilon: float = 1e-5,
+    axis: Axes = (0, 1, 2),
+    epsilon: Number = 1e-5,
     center: bool = True,
     scale: bool = True,
     beta_init: Initializer = initializers.zeros,
@@ -207,16 +196,17 @@ def BatchNorm(
         return input_shape, (beta, gamma)
 
     def apply(params: Any, x: Any, **kwargs: Any) -> Array:
-        beta, gamma = params
+        (beta, gamma), x = learned(params), tnp.asarray(x)
         wide = tuple([None if i in axes else slice(None) for i in range(tnp.ndim(x))])
         found = nn.standardize(x, axes, epsilon=epsilon)
         if scale:
             found = gamma[wide] * found
         return found + beta[wide] if center else found
 
-    return init, apply
+    return entries(init, apply)
 
 
+@checked
 def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
     """A layer that applies a function, and has no parameters.
 
@@ -228,7 +218,14 @@ def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
 
 def _unlearned(shape_of: Callable[[Any], Any], fun: Callable[[Any], Any]) -> Layer:
     """A layer without parameters, from what it does to shapes and to arrays."""
-    return (lambda rng, input_shape: (shape_of(input_shape), ())), (lambda params, inputs, **kwargs: fun(inputs))
+
+    def init(rng: Any, input_shape: Any) -> Any:
+        return shape_of(input_shape), ()
+
+    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        return fun(inputs)
+
+    return entries(init, apply)
 
 
 Tanh: Final = elementwise(tnp.tanh)
@@ -244,11 +241,12 @@ Selu: Final = elementwise(nn.selu)
 Gelu: Final = elementwise(nn.gelu)
 Identity: Final = elementwise(lambda x: x)
 Flatten: Final = _unlearned(
-    lambda shape: (shape[0], math.prod(shape[1:])), lambda inputs: tnp.reshape(inputs, (inputs.shape[0], -1))
+    lambda shape: (shape[0], math.prod(shape[1:])), lambda inputs: tnp.reshape(inputs, (tnp.shape(inputs)[0], -1))
 )
 FanInSum: Final = _unlearned(lambda shapes: shapes[0], sum)
 
 
+@checked
 def MaxPool(
     window_shape: Shape, strides: Shape | None = None, padding: Any = "VALID", spec: str | None = None
 ) -> Layer:
@@ -261,6 +259,7 @@ def MaxPool(
     return _pooling(lax.max, -math.inf, False, window_shape, strides, padding, spec)
 
 
+@checked
 def SumPool(
     window_shape: Shape, strides: Shape | None = None, padding: Any = "VALID", spec: str | None = None
 ) -> Layer:
@@ -272,6 +271,7 @@ def SumPool(
     return _pooling(lax.add, 0.0, False, window_shape, strides, padding, spec)
 
 
+@checked
 def AvgPool(
     window_shape: Shape, strides: Shape | None = None, padding: Any = "VALID", spec: str | None = None
 ) -> Layer:
@@ -293,6 +293,10 @@ def _pooling(
     spec: str | None,
 ) -> Layer:
     count = len(window_shape)
+    if spec is not None and not (len(spec) == count + 2 and "N" in spec and "C" in spec):
+        raise ChoiceError(f"spec names the {count + 2} axes, of which one is N and one C, such as 'NHWC'; got {spec!r}")
+    if strides is not None and len(strides) != count:
+        raise ShapeError(f"strides are as many as the window has axes, {count}; got {tuple(strides)}")
     others = (0, count + 1) if spec is None else (spec.index("N"), spec.index("C"))
     window, steps = list(window_shape), list(strides or (1,) * count)
     for i in sorted(others):
@@ -300,6 +304,7 @@ def _pooling(
         steps.insert(i, 1)
 
     def out_shape(shape: Shape) -> Any:
+        axes_named(shape, len(window))
         batch = others[0]
         anything = shape[batch] == -1  # which stands for batches of every size
         sizes = tuple([1 if anything and i == batch else size for i, size in enumerate(shape)])
@@ -309,6 +314,7 @@ def _pooling(
         return (*found[:batch], -1, *found[batch + 1 :]) if anything else tuple(found)
 
     def pooled(inputs: Any) -> Array:
+        inputs = tnp.asarray(inputs)
         start = tnp.asarray(initial, dtype=inputs.dtype)
         found: Array = lax.reduce_window(inputs, start, reducer, window, steps, padding)
         if not mean:
@@ -321,6 +327,7 @@ def _pooling(
     return _unlearned(out_shape, pooled)
 
 
+@checked
 def FanOut(num: int) -> Layer:
     """A layer that gives its input several times, as a list.
 
@@ -330,7 +337,8 @@ def FanOut(num: int) -> Layer:
     return _unlearned(lambda shape: [shape] * num, lambda inputs: [inputs] * num)
 
 
-def FanInConcat(axis: int = -1) -> Layer:
+@checked
+def FanInConcat(axis: Axis = -1) -> Layer:
     """A layer that joins its inputs along an axis.
 
     >>> FanInConcat()[0](random.key(0), [(5, 2), (5, 3)])[0]
@@ -338,13 +346,14 @@ def FanInConcat(axis: int = -1) -> Layer:
     """
 
     def joined(shapes: Sequence[Shape]) -> Shape:
-        at = axis % len(shapes[0])
+        at = canonical_axis(axis, len(shapes[0]), "FanInConcat")
         return (*shapes[0][:at], sum(shape[at] for shape in shapes), *shapes[0][at + 1 :])
 
     return _unlearned(joined, lambda inputs: tnp.concatenate(inputs, axis))
 
 
-def Dropout(rate: float, mode: str = "train") -> Layer:
+@checked
+def Dropout(rate: Number, mode: str = "train") -> Layer:
     """A layer that keeps each number with the probability `rate`, and makes it larger by as much, while the mode is
     "train". It is applied with `rng=`, a key. A ChoiceError without one.
 
@@ -362,6 +371,6 @@ def Dropout(rate: float, mode: str = "train") -> Layer:
             )
         if mode != "train":
             return inputs
-        return tnp.where(random.bernoulli(rng, rate, inputs.shape), inputs / rate, 0)
+        return tnp.where(random.bernoulli(rng, rate, tnp.shape(inputs)), inputs / rate, 0)
 
-    return (lambda rng, input_shape: (input_shape, ())), apply
+    return entries(lambda rng, input_shape: (input_shape, ()), apply)

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tinyjax.api.make_jaxpr import eval_jaxpr
+from tinyjax.errors import InputError
 from tinyjax.extend.by_name import Primitive
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal, Var
 from tinyjax.ir.program import Eqn as JaxprEqn
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 
 __all__ = ["ClosedJaxpr", "Jaxpr", "JaxprEqn", "Literal", "Primitive", "Var", "jaxpr_as_fun"]
 
 
+@filtered
 def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
     """The program as a function of its inputs, whose results are a list.
 
@@ -27,10 +30,15 @@ def jaxpr_as_fun(closed_jaxpr: ClosedJaxpr) -> Callable[..., list[Array]]:
     [4.0, 6.0]
     """
 
+    if not isinstance(closed_jaxpr, ClosedJaxpr):
+        raise InputError(
+            f"jaxpr_as_fun: closed_jaxpr is a ClosedJaxpr, as make_jaxpr(f)(*args) gives, got {closed_jaxpr!r}"
+        )
+
     def function(*args: ArrayLike) -> list[Array]:
         return eval_jaxpr(closed_jaxpr.jaxpr, closed_jaxpr.consts, *args)
 
-    return function
+    return filtered(function)
 
 
 def __dir__() -> list[str]:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import jax
 
+from tinyjax.errors import ChoiceError, InputError
+from tinyjax.transforms.arguments import whole
+
+#: What functions that `ctypes` has loaded are.
+_FOREIGN: Final = ctypes.CFUNCTYPE(None).__base__ or object
 #: What `pycapsule` makes of a function's address.
 Capsule: TypeAlias = object
+
+
+def _is_capsule(x: object) -> bool:
+    return type(x).__name__ == "PyCapsule"  # which Python has no name for
+
+
+def _check_word(what: str, x: object) -> None:
+    if not isinstance(x, str):
+        raise InputError(f"{what} is a string, got {x!r}")
 
 
 def register_ffi_target(
@@ -28,6 +43,18 @@ def register_ffi_target(
     >>> from jaxlib.cpu import _lapack  # whose functions are capsules already
     >>> register_ffi_target("my_factors", _lapack.registrations()["lapack_dgetrf_ffi"])
     """
+    _check_word("register_ffi_target: name", name)
+    capsules = list(fn.values()) if isinstance(fn, Mapping) and "execute" in fn else [fn]
+    if not all(map(_is_capsule, capsules)):
+        raise InputError(
+            "register_ffi_target: fn is a capsule, as pycapsule(library.function) gives, or a dictionary of them, of "
+            f'which one is that of "execute"; got {fn!r}'
+        )
+    _check_word("register_ffi_target: platform", platform)
+    if whole("register_ffi_target: api_version", api_version) not in (0, 1):
+        raise ChoiceError(f"register_ffi_target: api_version is 1 or 0, got {api_version!r}")
+    for key, value in kwargs.items():
+        _ = whole(f"register_ffi_target: {key}", value)
     jax.ffi.register_ffi_target(name, fn, platform, api_version, **kwargs)
 
 
@@ -41,6 +68,14 @@ def register_ffi_type(name: str, type_registration: Any, platform: str = "cpu") 
     ...     register_ffi_type, "my_state"
     ... )  # then, of a library: register({"type_id": pycapsule(...)})
     """
+    _check_word("register_ffi_type: name", name)
+    given = list(type_registration.values()) if isinstance(type_registration, Mapping) else [None]
+    if not all(map(_is_capsule, given)) or "type_id" not in type_registration:
+        raise InputError(
+            'register_ffi_type: type_registration is a dictionary with the capsule "type_id", and perhaps "type_info"; '
+            f"got {type_registration!r}"
+        )
+    _check_word("register_ffi_type: platform", platform)
     jax.ffi.register_ffi_type(name, type_registration, platform)
 
 
@@ -49,6 +84,7 @@ def register_ffi_target_as_batch_partitionable(name: str) -> None:
 
     >>> register_ffi_target_as_batch_partitionable("lapack_dgetrf_ffi")
     """
+    _check_word("register_ffi_target_as_batch_partitionable: name", name)
     jax.ffi.register_ffi_target_as_batch_partitionable(name)
 
 
@@ -59,6 +95,8 @@ def pycapsule(funcptr: Callable[..., object]) -> Capsule:
     >>> type(pycapsule(ctypes.CDLL(None).abs)).__name__
     'PyCapsule'
     """
+    if not isinstance(funcptr, _FOREIGN):
+        raise InputError(f"pycapsule takes a function that ctypes has loaded, got {funcptr!r}")
     return jax.ffi.pycapsule(funcptr)
 
 

@@ -10,5 +10,8 @@
 
 from tinyjax.exports import publish_later
 
-# The others are called for every equation.
-publish_later(__name__, entries=("content_hash", "interpret", "load", "parse", "parse_closed", "save", "typecheck"))
+publish_later(
+    __name__,
+    entries=("content_hash", "interpret", "load", "parse", "parse_closed", "save", "typecheck"),
+    apart=("format_closed", "format_eqn", "nested_programs", "subjaxprs", "variable_names"),
+)

@@ -87,5 +87,5 @@ def dtype_of(dtype: npt.DTypeLike) -> DType:
         raise ChoiceError("a type needs a dtype, such as 'float32'; got None")
     try:
         return printed_dtype(dtype)
-    except TypeError:
+    except (TypeError, ValueError):
         raise InputError(f"{dtype!r} is not a dtype") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypeVar, final
 
 from attrs import field, frozen
 from typing_extensions import override
@@ -16,6 +16,7 @@ from tinyjax.control.composite import Composite
 from tinyjax.errors import ForwardModeError, MissingRuleError, RuleResultError
 from tinyjax.extend.array_rules import ArrayPrimitive, Results, run_in
 from tinyjax.extend.by_methods.accumulators import NullAccum, ValAccum, sums_of
+from tinyjax.extend.by_methods.rules import call_rule, parts, spread
 from tinyjax.interpreters.ad import instantiate_zeros
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -37,9 +38,13 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 
+#: What rules return.
+_JVP: Final = "the result and its tangent"
+_FORWARD: Final = "the result and residuals"
+
 
 class Methods(Protocol):
-    """A user's primitive, as far as equations ask it. Arguments and results are the user's trees."""
+    """A user's primitive, as far as equations ask it, but for its rules, which `Definition.call` calls."""
 
     in_avals_flat: tuple[ShapedArray, ...]
     out_avals_flat: tuple[ShapedArray, ...]
@@ -49,22 +54,6 @@ class Methods(Protocol):
 
     @abstractmethod
     def defines(self, rule: str) -> bool: ...
-    @abstractmethod
-    def expand(self, *args: Any) -> Any: ...
-    @abstractmethod
-    def vjp_fwd(self, nzs_in: Any, /, *args: Any) -> Any: ...
-    @abstractmethod
-    def vjp_bwd(self, res: Any, outgrad: Any, /, *arg_accums: Any) -> None: ...
-    @abstractmethod
-    def jvp(self, primals: Any, tangents: Any) -> Any: ...
-    @abstractmethod
-    def lin(self, nzs_in: Any, *primals: Any) -> Any: ...
-    @abstractmethod
-    def linearized(self, residuals: Any, *tangents: Any) -> Any: ...
-    @abstractmethod
-    def transpose(self, out_ct: Any, *maybe_accums: Any) -> None: ...
-    @abstractmethod
-    def batch(self, axis_data: BatchAxis, args: Any, dims: Any) -> tuple[Any, Any]: ...
 
 
 @final
@@ -82,6 +71,14 @@ class Definition(Opaque):
     def name(self) -> str:
         """The name of its class."""
         return type(self.methods).__name__
+
+    def call(self, rule: str, *args: Any) -> Any:
+        """What a rule returns."""
+        return call_rule(self.methods, rule, *args)
+
+    def call_for_parts(self, rule: str, what: str, *args: Any) -> tuple[Any, Any, list[Any]]:
+        """The two parts of what a rule returns, and the rest."""
+        return parts(f"{rule} of {self.name}", self.call(rule, *args), what)
 
     def given(self, leaves: Sequence[object]) -> Any:  # the user's arguments
         """What has the arguments' structure."""
@@ -151,7 +148,7 @@ class HiCall(ArrayPrimitive):
 
     def _expanded(self, *args: Array) -> list[Array]:
         definition = self.definition
-        return definition.flat("expand", definition.methods.expand(*definition.given(args)))
+        return definition.flat("expand", definition.call("expand", *definition.given(args)))
 
     @override
     def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
@@ -172,15 +169,15 @@ class HiCall(ArrayPrimitive):
         if methods.defines("vjp_fwd"):
             return self._in_reverse(primals, given, marks, list(without_zeros(tangents)))
         if methods.defines("jvp"):
-            outs, derived = methods.jvp(given, definition.given(tangents))
+            outs, derived, _ = definition.call_for_parts("jvp", _JVP, given, definition.given(tangents))
             return definition.flat("jvp", outs), definition.tangents("jvp", derived)
         if not methods.defines("lin"):
             raise MissingRuleError(
                 f"Differentiation rule for {definition.name!r} not implemented. To add it, define its methods "
                 "`vjp_fwd` and `vjp_bwd_retval` for reverse mode, and `jvp` for forward mode."
             )
-        outs, residuals, *_ = methods.lin(definition.given(marks), *given)
-        derived = methods.linearized(residuals, *definition.given(tangents))
+        outs, residuals, _ = definition.call_for_parts("lin", _FORWARD, definition.given(marks), *given)
+        derived = definition.call("linearized", residuals, *definition.given(tangents))
         return definition.flat("lin", outs), definition.tangents("linearized", derived)
 
     def _in_reverse(
@@ -188,7 +185,7 @@ class HiCall(ArrayPrimitive):
     ) -> tuple[Results, Sequence[ArrayLike | Zero]]:
         """The results by its forward pass, and the tangents as one equation, which knows its transpose."""
         definition, methods = self.definition, self.definition.methods
-        outs, residuals, *known = methods.vjp_fwd(definition.given(marks), *given)
+        outs, residuals, known = definition.call_for_parts("vjp_fwd", _FORWARD, definition.given(marks), *given)
         leaves, structure = tree.flatten(residuals)
         said = f"vjp_fwd of {definition.name}"
         kept = as_arrays(leaves, lambda i: f"{said}: residual{tree.paths(structure)[i]}")
@@ -199,7 +196,9 @@ class HiCall(ArrayPrimitive):
         derived = with_zeros(found, map(has_tangent, avals), avals)
         if known:  # which of the tangents aren't zero, as the rule says
             alike = isinstance(known[0], bool)
-            moves = [known[0]] * len(avals) if alike else tree.up_to(said, methods.out_tree, known[0])
+            moves: list[Any] = [known[0]] * len(avals) if alike else tree.up_to(said, methods.out_tree, known[0])
+            if not all(isinstance(move, bool) for move in moves):
+                raise RuleResultError(f"{said}: which results have a tangent is said by bools, got {known[0]!r}")
             derived = [t if move else Zero(aval.tangent) for t, move, aval in zip(derived, moves, avals, strict=True)]
         return definition.flat("vjp_fwd", outs), derived
 
@@ -208,11 +207,12 @@ class HiCall(ArrayPrimitive):
         self, axis: BatchAxis, args: Sequence[Array], axes: Sequence[int | None]
     ) -> tuple[Results, Sequence[int | None]]:
         definition = self.definition
-        outs, dims = definition.methods.batch(axis, definition.given(args), definition.given(axes))
+        what = "the result and where its mapped axis is"
+        outs, dims, _ = definition.call_for_parts("batch", what, axis, definition.given(args), definition.given(axes))
         leaves, structure = tree.flatten(outs)
         tree.check_same_structure(f"batch of {definition.name}", definition.methods.out_tree, structure, "out_aval",
                                   "what it returns")  # fmt: skip
-        places: list[Any] = tree.up_to(f"batch of {definition.name}", definition.methods.out_tree, dims)
+        places = spread(definition.methods.out_tree, dims)
         return as_arrays(leaves, lambda i: f"batch of {definition.name}: result {i}"), places
 
     @override
@@ -221,7 +221,7 @@ class HiCall(ArrayPrimitive):
     ) -> Sequence[ArrayLike | Zero | None]:
         definition, methods = self.definition, self.definition.methods
         accumulators = [ValAccum(x.aval.cotangent) if isinstance(x, UndefPrimal) else x for x in args]
-        methods.transpose(tree.unflatten(methods.out_tree, cotangents), *definition.given(accumulators))
+        definition.call("transpose", tree.unflatten(methods.out_tree, cotangents), *definition.given(accumulators))
         return sums_of(accumulators)
 
 
@@ -265,10 +265,10 @@ class HiTangent(Composite):
         definition, methods, n = self.definition, self.definition.methods, len(self.moving)
         given, tangents = definition.given(args[:n]), definition.moved(self.moving, args[n:])
         if methods.defines("jvp"):
-            derived = definition.tangents("jvp", methods.jvp(given, tangents)[1])
+            derived = definition.tangents("jvp", definition.call_for_parts("jvp", _JVP, given, tangents)[1])
         else:
-            _, residuals, *_ = methods.lin(definition.given(self.moving), *given)
-            derived = definition.tangents("linearized", methods.linearized(residuals, *tangents))
+            _, residuals, _ = definition.call_for_parts("lin", _FORWARD, definition.given(self.moving), *given)
+            derived = definition.tangents("linearized", definition.call("linearized", residuals, *tangents))
         return [as_array(instantiate_zeros(t)) for t in derived if has_tangent(t.aval)]
 
     @override
@@ -308,7 +308,7 @@ class HiTangent(Composite):
         given = iter(with_zeros(cts, marks, own))
         outs = [next(given) if has_tangent(aval) else Zero(aval.tangent) for aval in methods.out_avals_flat]
         held = tree.unflatten(self.residuals.structure, residuals)
-        methods.vjp_bwd(held, tree.unflatten(methods.out_tree, outs), *definition.given(accumulators))
+        _ = definition.call("vjp_bwd", held, tree.unflatten(methods.out_tree, outs), *definition.given(accumulators))
         said = f"vjp_bwd of {definition.name}"
         return [_derivative(said, x.total, x.aval) for x in accumulators if isinstance(x, ValAccum)]
 

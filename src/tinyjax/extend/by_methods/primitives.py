@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import compress
 from typing import TYPE_CHECKING, Any, final
 
@@ -13,8 +13,9 @@ from tinyjax.api.vectorize import vmap
 from tinyjax.errors import InputError, MissingRuleError, RuleResultError
 from tinyjax.extend.by_methods.accumulators import GradAccum, ValAccum
 from tinyjax.extend.by_methods.equations import Definition, HiCall
+from tinyjax.extend.by_methods.rules import call_rule, parts, spread
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.effects import NO_EFFECTS, Effects
+from tinyjax.ir.effects import NO_EFFECTS, Effect, Effects
 from tinyjax.ir.primitive import BatchAxis, Zero
 from tinyjax.ir.tangents import with_zeros
 from tinyjax.tracing import tree
@@ -86,12 +87,24 @@ class HiPrim:
                 raise InputError(f"{type(self).__name__}.__init__ has to set `self.{name}` before super().__init__()")
         if self.defines("vjp_bwd") and self.defines("vjp_bwd_retval"):
             raise InputError(f"{type(self).__name__} defines both `vjp_bwd` and `vjp_bwd_retval`: only one counts")
+        self._check_fields()
         ins, self.in_tree = tree.flatten(tuple(self.in_avals))
         outs, self.out_tree = tree.flatten(self.out_aval)
         self.in_avals_flat = tuple([_type(self, "in_avals", x) for x in ins])
         self.out_avals_flat = tuple([_type(self, "out_aval", x) for x in outs])
         self.__dict__.update(self.params)
-        self.check(*self.in_avals)
+        call_rule(self, "check", *self.in_avals)
+
+    def _check_fields(self) -> None:
+        said = f"{type(self).__name__}.__init__: `self."
+        if not isinstance(self.in_avals, tuple | list):
+            raise InputError(f"{said}in_avals` is a tuple with the type of each argument, got {self.in_avals!r}")
+        params: Any = self.params
+        if not isinstance(params, Mapping) or not all(isinstance(name, str) for name in params):
+            raise InputError(f"{said}params` is a dictionary of names, got {self.params!r}")
+        effects: Any = self.effects
+        if not isinstance(effects, frozenset) or not all(isinstance(effect, Effect) for effect in effects):
+            raise InputError(f"{said}effects` is a frozenset of effects, got {self.effects!r}")
 
     def defines(self, rule: str) -> bool:
         """Whether the subclass has this rule."""
@@ -123,7 +136,7 @@ class HiPrim:
 
     def vjp_bwd(self, res: Any, outgrad: Any, /, *arg_accums: Any) -> None:
         """Adds the cotangent of each argument to what stands for it."""
-        found = self.vjp_bwd_retval(res, outgrad)
+        found = call_rule(self, "vjp_bwd_retval", res, outgrad)
         said = f"vjp_bwd_retval of {type(self).__name__}"
         if not isinstance(found, tuple | list) or len(found) != len(self.in_avals):
             raise RuleResultError(
@@ -155,7 +168,7 @@ class HiPrim:
 
     def batch(self, axis_data: BatchAxis, args: Any, dims: Any) -> tuple[Any, Any]:
         """The result, and where its mapped axis is."""
-        out_dim = self.batch_dim_rule(axis_data, dims)
+        out_dim = call_rule(self, "batch_dim_rule", axis_data, dims)
         return Mapped(self, axis_data, dims, out_dim)(*args), out_dim
 
     def batch_dim_rule(self, axis_data: BatchAxis, in_dims: Any, /) -> Any:
@@ -218,7 +231,7 @@ class Mapped(HiPrim):
     outs: tuple[int | None, ...]
 
     def __init__(self, prim: HiPrim, axis: BatchAxis, in_dims: Any, out_dim: Any) -> None:
-        ins, outs = _spread(prim.in_tree, in_dims), _spread(prim.out_tree, out_dim)
+        ins, outs = spread(prim.in_tree, in_dims), spread(prim.out_tree, out_dim)
         self.prim, self.axis, self.ins, self.outs = prim, axis, ins, outs
         self.in_avals = tree.unflatten(prim.in_tree, _with_axis(prim.in_avals_flat, ins, axis))
         self.out_aval = tree.unflatten(prim.out_tree, _with_axis(prim.out_avals_flat, outs, axis))
@@ -243,22 +256,28 @@ class Mapped(HiPrim):
 
     @override
     def expand(self, *args: Any) -> Any:
-        return self._map(self.prim.expand, self._in_dims, self._out_dim)(*args)
+        return self._map(self._rule("expand"), self._in_dims, self._out_dim)(*args)
 
     @override
     def vjp_fwd(self, nzs_in: Any, /, *args: Any) -> Any:
-        return self._forward(lambda *own: self.prim.vjp_fwd(nzs_in, *own), args)
+        return self._forward("vjp_fwd", nzs_in, args)
 
     @override
     def lin(self, nzs_in: Any, *primals: Any) -> Any:
-        return self._forward(lambda *own: self.prim.lin(nzs_in, *own), primals)
+        return self._forward("lin", nzs_in, primals)
 
-    def _forward(self, rule: Any, args: Any) -> Any:
+    def _rule(self, name: str) -> Callable[..., Any]:
+        return lambda *args: call_rule(self.prim, name, *args)
+
+    def _pair(self, rule: str, what: str, *args: Any) -> tuple[Any, Any, list[Any]]:
+        return parts(f"{rule} of {type(self.prim).__name__}", call_rule(self.prim, rule, *args), what)
+
+    def _forward(self, rule: str, nzs_in: Any, args: Any) -> Any:
         """The results and residuals, which are mapped along their first axis, and what else a rule says."""
         said: list[Any] = []
 
         def one(*own: Any) -> Any:
-            outs, residuals, *said[:] = rule(*own)
+            outs, residuals, said[:] = self._pair(rule, "the result and residuals", nzs_in, *own)
             return outs, residuals
 
         outs, residuals = self._map(one, self._in_dims, (self._out_dim, 0))(*args)
@@ -272,7 +291,7 @@ class Mapped(HiPrim):
         def one(own: Any, given: Any) -> Any:
             sums = [ValAccum(aval.cotangent) for aval in self.prim.in_avals_flat]
             outs = _filled(self.prim.out_tree, self.prim.out_avals_flat, marks, given)
-            self.prim.vjp_bwd(own, outs, *tree.unflatten(self.prim.in_tree, sums))
+            _ = call_rule(self.prim, "vjp_bwd", own, outs, *tree.unflatten(self.prim.in_tree, sums))
             found[:] = [x.total is not None for x in sums]
             return [x.total for x in sums if x.total is not None]
 
@@ -288,7 +307,8 @@ class Mapped(HiPrim):
         found: list[bool] = []
 
         def one(own: Any, given: Any) -> Any:
-            outs, derived = self.prim.jvp(own, _filled(self.prim.in_tree, self.prim.in_avals_flat, marks, given))
+            filled = _filled(self.prim.in_tree, self.prim.in_avals_flat, marks, given)
+            outs, derived, _ = self._pair("jvp", "the result and its tangent", own, filled)
             present, found[:] = _nonzero(self.prim.out_tree, derived)
             return outs, present
 
@@ -303,7 +323,7 @@ class Mapped(HiPrim):
 
         def one(own: Any, given: Any) -> Any:
             filled = _filled(self.prim.in_tree, self.prim.in_avals_flat, marks, given)
-            present, found[:] = _nonzero(self.prim.out_tree, self.prim.linearized(own, *filled))
+            present, found[:] = _nonzero(self.prim.out_tree, call_rule(self.prim, "linearized", own, *filled))
             return present
 
         return self._results(self._map(one, (0, list(compress(self.ins, marks))), 0)(residuals, moving), found)
@@ -318,23 +338,22 @@ class Mapped(HiPrim):
     def batch_dim_rule(self, axis_data: BatchAxis, in_dims: Any, /) -> Any:
         dims = [
             at if at is None or own is None else at - (own < at)
-            for at, own in zip(_spread(self.in_tree, in_dims), self.ins, strict=True)
+            for at, own in zip(spread(self.in_tree, in_dims), self.ins, strict=True)
         ]
-        found = _spread(self.out_tree, self.prim.batch_dim_rule(axis_data, tree.unflatten(self.in_tree, dims)))
+        found = spread(
+            self.out_tree, call_rule(self.prim, "batch_dim_rule", axis_data, tree.unflatten(self.in_tree, dims))
+        )
         outs = [at if at is None or own is None else at + (own <= at) for at, own in zip(found, self.outs, strict=True)]
         return tree.unflatten(self.out_tree, outs)
 
 
-def _spread(structure: PyTreeDef, dims: Any) -> tuple[int | None, ...]:
-    """An axis for each leaf: one for all, or a tree."""
-    if dims is None or isinstance(dims, int):
-        return (dims,) * structure.num_leaves
-    found: list[Any] = tree.up_to("the mapped axes", structure, dims)
-    return tuple(found)
-
-
 def _with_axis(avals: Sequence[ShapedArray], dims: Sequence[int | None], axis: BatchAxis) -> list[ShapedArray]:
-    return [aval if at is None else add_axis(aval, at, axis.size) for aval, at in zip(avals, dims, strict=True)]
+    found: list[ShapedArray] = []
+    for aval, at in zip(avals, dims, strict=True):
+        if at is not None and not 0 <= at <= aval.ndim:
+            raise RuleResultError(f"batch_dim_rule: a result of type {aval} can't have its mapped axis at {at}")
+        found.append(aval if at is None else add_axis(aval, at, axis.size))
+    return found
 
 
 def _nonzero(structure: PyTreeDef, derivatives: Any) -> tuple[list[Any], list[bool]]:
