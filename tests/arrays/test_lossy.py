@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -44,6 +45,20 @@ def test_as_jax(name: str, ours: str, theirs: str) -> None:
         assert issubclass(LossyUpdateWarning, FutureWarning)
         assert found.dtype == expected.dtype
         np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
+def test_it_is_told_where_promotion_gives_another_dtype() -> None:
+    """What is of 64 bits, as NumPy makes it unasked, counts as of 32: what JAX makes of it by default."""
+    dtypes = ("bool", "int8", "int32", "uint8", "uint32", "bfloat16", "float16", "float32", "complex64")
+    wide = {"int64": "int32", "uint64": "uint32", "float64": "float32", "complex128": "complex64"}
+    for ours in dtypes:
+        x = tnp.zeros(2, ours)
+        for theirs in (*dtypes, *wide):
+            with warnings.catch_warnings(record=True) as seen:
+                warnings.simplefilter("always")
+                x.at[0].set(tnp.ones((), theirs))
+            told = any(issubclass(warning.category, LossyUpdateWarning) for warning in seen)
+            assert told == (jax.numpy.promote_types(ours, wide.get(theirs, theirs)) != ours), (ours, theirs)
 
 
 @pytest.mark.filterwarnings("error")

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -67,10 +68,11 @@ def test_methods_are_numpys(name: str, dtype: str) -> None:
     x = numbers((3, 2), dtype)
     mask = np.array([[True, False], [False, False], [True, True]])
     masked: dict[str, Any] = {"keepdims": True, "initial": 1, "where": mask}
+    kept = x.dtype if name in ("add", "multiply") else None  # which widen small integers in NumPy
     for axis in (0, 1, -1):
         agrees(partial(ours.reduce, x, axis), partial(numpys.reduce, x, axis))
         agrees(partial(ours.accumulate, x, axis), partial(numpys.accumulate, x, axis))
-        agrees(partial(ours.reduceat, x, [0, 1], axis), partial(numpys.reduceat, x, [0, 1], axis))
+        agrees(partial(ours.reduceat, x, [0, 1], axis), partial(numpys.reduceat, x, [0, 1], axis, kept))
         agrees(partial(ours.reduce, x, axis, **masked), partial(numpys.reduce, x, axis, **masked))
     if ours.identity is not None:
         agrees(lambda: ours.reduce(x, None), lambda: numpys.reduce(x, None))
@@ -83,6 +85,23 @@ def test_methods_are_numpys(name: str, dtype: str) -> None:
         return copy
 
     agrees(lambda: ours.at(x, [0, 2, 0], x[0], inplace=False), updated)
+
+
+@pytest.mark.parametrize("name", ["negative"])
+def test_a_function_of_one_argument_is_applied_as_often_as_a_position_is_listed(name: str) -> None:
+    x, positions = np.array([3.0, 1.0, 2.0]), np.array([0, 2, 1, 2])
+    expected, ours = getattr(jax.numpy, name).at(x, positions, inplace=False), getattr(tnp, name)
+    for at in (ours.at, tj.jit(ours.at, static_argnames="inplace")):
+        np.testing.assert_array_equal(at(x, positions, inplace=False), expected)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "float32"])
+def test_reduceat_has_the_dtype_of_the_functions_results(dtype: str) -> None:
+    x = np.array([1, 1, 0, 2]).astype(dtype)
+    for ours, jaxs in ((tnp.add, jax.numpy.add), (tnp.multiply, jax.numpy.multiply)):
+        found, expected = ours.reduceat(x, [0, 2]), jaxs.reduceat(x, np.array([0, 2]))
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_they_are_functions_of_arrays_like_others() -> None:

@@ -98,7 +98,9 @@ def _letters(axes: object) -> str:
 
 
 def _order(optimize: object) -> bool | tuple[tuple[int, ...], ...]:
-    """Which operands are multiplied at each step; or whether an order is looked for, which 1 and 0 say, too."""
+    """Which operands are multiplied at each step; or whether an order is looked for, which 1, 0 and None say, too."""
+    if optimize is None:
+        return False
     return tuple(optimize) if isinstance(optimize, Sequence) else flag("einsum: optimize", optimize)
 
 

@@ -231,7 +231,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
         x = tnp.asarray(a)
         positions: Index = tnp.asarray(indices) if isinstance(indices, list) else indices
         if self.nin == 1:
-            return x.at[positions].set(astype(tnp.asarray(self._function(x[positions])), x.dtype))
+            return x.at[positions].apply(self._function)
         if b is None:
             raise InputError("at needs a second operand for a function of two arguments")
         if self._at is not None and x.dtype != BOOL:
@@ -254,7 +254,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
         out: None = None,
     ) -> Array:
         """The elements from each of these positions up to the next, combined; where the next isn't larger, the element
-        at the position.
+        at the position. The dtype is that of the function's results, as in JAX: NumPy's `add` widens small integers.
 
         >>> import numpy as np
         >>> frompyfunc(lambda x, y: x + y, 2, 1).reduceat(np.array([1, 2, 3]), np.array([0, 2]))
@@ -267,7 +267,8 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
         if starts.ndim != 1:
             raise ShapeError(f"reduceat: the positions must be a vector, got {starts.aval}")
         at = canonical_axis(axis, x.ndim, "reduceat")
-        rows = self._values(moveaxis(x, at, 0))
+        rows = moveaxis(x, at, 0)
+        rows = astype(rows, tnp.asarray(self._function(rows[:0], rows[:0])).dtype)
         last = tnp.asarray([rows.shape[0]]).astype(starts.dtype)
         ends = tnp.concatenate([starts[1:], last]) if starts.size else starts
         shape = (-1, *[1] * (rows.ndim - 1))
