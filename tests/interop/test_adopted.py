@@ -122,6 +122,26 @@ def test_an_implementation_may_apply_it_to_less() -> None:
     np.testing.assert_allclose(of_jax(halves.bind)(np.arange(4.0)), [6.0])
 
 
+def test_what_equal_equations_compute_is_traced_once() -> None:
+    traced: list[float] = []
+    prim = Primitive("counted")
+    prim.def_abstract_eval(lambda x, *, scale: x)
+
+    def implementation(x: jax.Array, *, scale: float) -> jax.Array:
+        traced.append(scale)
+        return x * scale
+
+    prim.def_impl(implementation)
+
+    def f(x: Any) -> jax.Array:
+        rows = [prim.bind(x, scale=scale) for scale in (2.0, 3.0, 2.0)]
+        return jnp.sum(jnp.stack(rows)) + jnp.asarray(prim.bind(x[0], scale=2.0))
+
+    program = from_jax(f, X)
+    assert traced == [2.0, 3.0, 2.0]
+    np.testing.assert_allclose(tj.eval_jaxpr(program.jaxpr, program.consts, X)[0], 7.0 * X.sum() + 2.0 * X[0])
+
+
 @pytest.mark.parametrize("implemented", [False, True])
 def test_what_is_only_lowered_is_what_it_is_lowered_by(implemented: bool) -> None:
     cubed = Primitive("cubed")

@@ -264,9 +264,10 @@ _RANDOM = frozenset({"random_seed", "random_bits", "random_split", "random_fold_
 def random_function(eqn: JaxprEqn) -> Callable[..., jax.Array] | None:
     """What a primitive on keys computes, as a function of their integers; None if it computes what ours does."""
     params, name = eqn.params, eqn.primitive.name
+    if name not in _RANDOM:
+        return None
     first: Any = eqn.invars[0].aval if eqn.invars else None
-    ours = partitionable() and (key_dtype(first) is not None or f"key<{params.get('impl')}>" in _KEYS)
-    if name not in _RANDOM or ours:
+    if partitionable() and (key_dtype(first) is not None or f"key<{params.get('impl')}>" in _KEYS):
         return None
     impl: Any = params.get("impl") or first.dtype._impl  # noqa: SLF001
     table: dict[str, Callable[..., jax.Array]] = {

@@ -54,7 +54,7 @@ class Importing(Protocol):
 
 
 @final
-class _Applied:
+class Applied:
     """What makes equations equal: primitive and parameters. Which variables they have makes no difference."""
 
     __slots__ = ("eqn",)
@@ -64,7 +64,7 @@ class _Applied:
 
     @override
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Applied) or self.eqn.primitive is not other.eqn.primitive:
+        if not isinstance(other, Applied) or self.eqn.primitive is not other.eqn.primitive:
             return False
         params, others = self.eqn.params, other.eqn.params
         return params.keys() == others.keys() and all(_same(value, others[key]) for key, value in params.items())
@@ -79,7 +79,7 @@ class _Applied:
 class JaxEquation(Opaque):
     """How JAX applies the primitive, and how what it says becomes ours."""
 
-    eqn: JaxprEqn = field(eq=_Applied)
+    eqn: JaxprEqn = field(eq=Applied)
     importing: Importing
     #: What says the derivative, if JAX doesn't.
     rule: DerivativeRule | None = None

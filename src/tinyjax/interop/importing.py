@@ -22,7 +22,7 @@ from tinyjax.control.call import Call
 from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
 from tinyjax.control.composite_call import entries
 from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
-from tinyjax.interop.adopted import adopted, implementation
+from tinyjax.interop.adopted import Applied, adopted, implementation
 from tinyjax.interop.calls_of_exported import called
 from tinyjax.interop.custom_rules import Known, PrimitiveT, derived
 from tinyjax.interop.hi_primitives import imported as hi_primitive
@@ -63,13 +63,15 @@ T = TypeVar("T")
 class Importer:
     """Imports one program. Programs that JAX shares are imported once; what is missing is marked in its place."""
 
-    __slots__ = ("_asked", "_done", "_kept", "_known", "_region", "types")
+    __slots__ = ("_asked", "_done", "_implemented", "_kept", "_known", "_region", "_types", "types")
 
     def __init__(self) -> None:
         #: Types that are missing, by the places where they are met.
         self.types: Counter[str] = Counter()
         self._done: dict[tuple[object, ...], Jaxpr] = {}
         self._known: Known = {}
+        self._types: dict[object, ShapedArray] = {}  # ours, by JAX's
+        self._implemented: dict[tuple[object, ...], JaxClosedJaxpr] = {}  # what other libraries' primitives compute
         self._kept: list[Request] = []  # what `_done` identifies by id
         self._region: Region | None = None  # what the program that goes on now is within
         self._asked: Asked | None = None  # what is asked about its equations
@@ -219,13 +221,25 @@ class Importer:
             if expanded is not None:
                 return interpret(ctx, expanded, args)
             if name not in STANDARD:
-                program = yield _implementation(eqn, args, rules)
+                program = yield request(self._implementation(eqn, args), rules)
                 return ctx.bind(adopted(eqn, program, expected, _Alone(self._region)), *args)
             for i, steps in enumerate(STANDARD.conversions(name, avals)):
                 for step in steps:
                     (args[i],) = ctx.bind(step, args[i])
             primitive = STANDARD.read(name, params, [arg.aval for arg in args], expected)
         return ctx.bind(primitive, *args)
+
+    def _implementation(self, eqn: JaxprEqn, args: Sequence[Atom]) -> JaxClosedJaxpr:
+        """What a primitive that another library has defined for JAX computes: traced once for equal equations."""
+        avals = tuple([arg.aval for arg in args])
+        key = (Applied(eqn), avals, self._region)
+        found = self._implemented.get(key)
+        if found is None:
+            try:
+                found = self._implemented[key] = implementation(eqn, avals)
+            except LookupError:
+                raise _NoSuchPrimitiveError from None
+        return found
 
     def _spelled_out(
         self, function: Callable[..., object], args: Sequence[Atom], rules: tuple[OpenRule, ...]
@@ -283,7 +297,10 @@ class Importer:
 
     def _type(self, aval: object, place: str) -> ShapedArray:
         try:
-            return type_of(aval)
+            found = self._types.get(aval)
+            if found is None:
+                found = self._types[aval] = type_of(aval)
+            return found
         except (TinyjaxError, TypeError, AttributeError):
             self.types[f"{place} of type {aval}"] += 1
             return array_type((), UINT32)
@@ -322,14 +339,6 @@ class _Alone:
         for program in programs_of(made):
             refuse("from_jax", lacks_of(program, importer.types))
         return made
-
-
-def _implementation(eqn: JaxprEqn, args: Sequence[Atom], rules: tuple[OpenRule, ...]) -> Request:
-    """For a primitive that another library has defined for JAX."""
-    try:
-        return request(implementation(eqn, [arg.aval for arg in args]), rules)
-    except LookupError:
-        raise _NoSuchPrimitiveError from None
 
 
 class _NoSuchPrimitiveError(UnsupportedError):
