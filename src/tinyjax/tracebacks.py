@@ -183,6 +183,8 @@ _BY_ARGUMENTS: Final = (
 )
 #: How Python says that a function was called in a way that it doesn't take.
 _CALLED: Final = re.compile(r"(\S+)\(\) (?:takes|missing|got|expected)\b")
+#: How NumPy says that an array has more elements than it can count.
+_TOO_LARGE: Final = re.compile(r"[Mm]aximum (allowed|supported) (dimension|size)|array is too big")
 _OF_PYTHON: Final = frozenset({"builtins", "numpy"})
 #: What makes an object isn't called by itself.
 _MAKERS: Final = frozenset({"__init__", "__new__", "__getattr__", "__init_subclass__"})
@@ -265,7 +267,7 @@ def _say(error: TinyjaxError, function: FunctionType, args: Sequence[object], kw
 def _better(error: Exception, function: FunctionType, arguments: Mapping[str, object]) -> InputError:
     """What to say in place of an error of Python's or NumPy's."""
     name = function.__name__
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or _TOO_LARGE.search(str(error)):
         return AllocationError(f"{name} failed on these arguments for want of memory: {error}. Check their sizes.")
     if isinstance(error, TypeError) and (called := _CALLED.match(str(error))):
         for parameter, value in arguments.items():

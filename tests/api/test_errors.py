@@ -19,6 +19,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import Array, ShapedArray, lax
 from tinyjax.errors import (
+    AllocationError,
     AxisNameError,
     BatchSizeError,
     ConcretizationError,
@@ -592,8 +593,11 @@ def test_xla_errors() -> None:
     def huge_too(x: Any) -> Any:
         return huge() * x
 
-    with raises(XlaError, "'huge' failed on", "Out of memory|out of memory|RESOURCE_EXHAUSTED"):
+    with raises(AllocationError, "'huge' failed on", "Out of memory|out of memory|RESOURCE_EXHAUSTED"):
         np.asarray(tj.jit(huge)())
+    for endless in (lambda: tnp.eye(2**40), lambda: tnp.zeros(2**61)):  # with which XLA ends the process
+        with raises(AllocationError, "has more bytes than XLA counts"):
+            tj.jit(endless)()
     for use in (np.asarray, repr, float, lambda y: y.block_until_ready(), np.from_dlpack):
         with raises(XlaError, "failed", "Out of memory|out of memory|RESOURCE_EXHAUSTED"):
             use(tj.jit(huge_too)(1.0))

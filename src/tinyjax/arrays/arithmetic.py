@@ -206,7 +206,7 @@ def power(x: Array, y: Array) -> Array:
 
 def _known_integer(x: Array) -> int | None:
     aval = x.aval
-    if aval.shape != () or aval.dtype in INEXACT:
+    if aval.shape != () or (aval.dtype not in INTEGERS and aval.dtype != BOOL):
         return None
     known = x.concrete()
     return None if known is None else int(np.asarray(known.data))
@@ -345,7 +345,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
         return x
     if dtype in COMPLEXES:
         return apply(parts.complex_, round(real(x), decimals), round(imag(x), decimals))
-    if decimals == 0:
+    if decimals == 0 or dtype not in FLOATS:
         return apply(round_to_even, x)
     if decimals > math.log10(LARGEST[dtype]):
         return x

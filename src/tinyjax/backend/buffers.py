@@ -14,7 +14,8 @@ from typing_extensions import CapsuleType, override
 
 from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.process import PROCESS
-from tinyjax.errors import AddressError, DeletedBufferError, XlaError
+from tinyjax.backend.refusals import refusal
+from tinyjax.errors import AddressError, DeletedBufferError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, DType, HostArray, short_name
 from tinyjax.ir.shapes import Shape
@@ -80,7 +81,7 @@ class StoredBuffer(ABC):
                 raise
             if not self.array.is_fully_addressable:
                 raise self.out_of_reach() from error
-            raise XlaError(f"the computation of {self} failed: {error}") from error
+            raise refusal(f"the computation of {self} failed: {error}", error) from error
         if dtype is not None and elements.dtype != dtype:
             return elements.astype(dtype)
         return elements.copy() if copy else elements
@@ -107,7 +108,7 @@ class StoredBuffer(ABC):
         except RuntimeError as error:
             if is_foreign(error):
                 raise
-            raise XlaError(f"the computation of {self} failed: {error}") from error
+            raise refusal(f"the computation of {self} failed: {error}", error) from error
 
     def delete(self) -> None:
         """Frees the memory at once."""

@@ -13,8 +13,8 @@ from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, i
 from tinyjax.backend.early import first_device, for_jax, without_jax
 from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.process import PROCESS
+from tinyjax.backend.refusals import refusal
 from tinyjax.caching import bounded
-from tinyjax.errors import XlaError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import CARRIERS, KEY_NAMES, SUPPORTED, DType, HostArray, short_name
 from tinyjax.ir.shapes import Shape
@@ -115,7 +115,7 @@ def put_array(
     except RuntimeError as error:
         if is_foreign(error):
             raise
-        raise XlaError(f"an array of type {shown_type(aval)} could not be moved to {device}: {error}") from error
+        raise refusal(f"an array of type {shown_type(aval)} could not be moved to {device}: {error}", error) from error
 
 
 def to_device(value: ConcreteValue, device: _jax.Device, committed: bool = False) -> ConcreteValue:

@@ -24,6 +24,7 @@ from tinyjax.backend.nearby import give_away
 from tinyjax.backend.persistence import compile_or_read
 from tinyjax.backend.places import own_devices
 from tinyjax.backend.process import PROCESS
+from tinyjax.backend.refusals import refusal
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
 from tinyjax.errors import DeletedBufferError, DonationError, XlaError
@@ -91,7 +92,7 @@ def load(
 
 
 def _refused(name: str, where: object, error: Exception) -> XlaError:
-    return XlaError(f"XLA could not compile {name!r} for {where}:\n{first_lines(error)}")
+    return refusal(f"XLA could not compile {name!r} for {where}:\n{first_lines(error)}", error)
 
 
 def check_donated(donated: Sequence[int], buffers: Sequence[Argument], name: str) -> None:
@@ -129,7 +130,7 @@ def failed(error: Exception, name: str, where: object) -> NoReturn:
     """Raises what a run has failed by: the error of a function of the host that it calls, or an XlaError."""
     failure = host_failure(error)
     if failure is None:
-        raise XlaError(f"{name!r} failed on {where}:\n{first_lines(error)}") from error
+        raise refusal(f"{name!r} failed on {where}:\n{first_lines(error)}", error) from error
     if failure.passes:
         raise failure.error from None
     raise XlaError(f"{name!r} failed on {where}: {failure.reason}") from failure.error

@@ -18,8 +18,9 @@ from tinyjax.backend.devices import JaxType, jax_type, shown_type, to_device
 from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.layouts import Asked
 from tinyjax.backend.process import PROCESS
+from tinyjax.backend.refusals import refusal
 from tinyjax.caching import bounded
-from tinyjax.errors import ChoiceError, DeviceError, ShardingError, UnsupportedError, XlaError
+from tinyjax.errors import ChoiceError, DeviceError, ShardingError, UnsupportedError
 from tinyjax.ir.dtypes import CARRIERS, DType, HostArray
 from tinyjax.ir.program import Jaxpr, Var
 from tinyjax.ir.shapes import Shape
@@ -211,7 +212,7 @@ def _put_shards(aval: JaxType, sharding: Sharding, parts: Sequence[HostArray | R
     except RuntimeError as error:
         if is_foreign(error):
             raise
-        raise XlaError(f"an array of type {shown_type(aval)} could not be moved to {to}: {error}") from error
+        raise refusal(f"an array of type {shown_type(aval)} could not be moved to {to}: {error}", error) from error
 
 
 def sum_of_terms(array: RawBuffer) -> HostArray | None:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from tinyjax.caching import bounded
-from tinyjax.errors import LoweringError
+from tinyjax.errors import AllocationError, LoweringError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -69,13 +69,16 @@ ELEMENT_TYPES: Final[dict[DType, str]] = {
     **{key: {4: "ui32", 8: "ui64", 16: "complex<f64>"}[key.itemsize] for key in KEYS},
     **{dtype: _narrow_type(dtype) for dtype in WIDE if bits(dtype) != 6},  # with which XLA ends the process
 }
+#: XLA counts bytes in signed integers of 64 bits.
+_TOO_LARGE: Final = 2**63
 #: Arrays of at most so many elements are written as numbers, others as their bytes.
 READABLE_SIZE: Final = 16
 
 
 @bounded(16384)
 def tensor_text(shape: Shape, dtype: DType) -> str:
-    """The type of arrays of this shape and dtype; a LoweringError for dtypes that have no elements to store.
+    """The type of arrays of this shape and dtype; a LoweringError for dtypes that have no elements to store, and an
+    AllocationError for arrays of so many bytes that XLA would end the process.
 
     >>> tensor_text((3, 4), FLOAT32)
     'tensor<3x4xf32>'
@@ -88,6 +91,10 @@ def tensor_text(shape: Shape, dtype: DType) -> str:
         )
     if element is None:
         raise LoweringError(f"StableHLO has no arrays of dtype {short_name(dtype)}: convert them before.")
+    if math.prod(shape) * dtype.itemsize >= _TOO_LARGE:
+        raise AllocationError(
+            f"an array of shape {shape} and dtype {short_name(dtype)} has more bytes than XLA counts: check its sizes"
+        )
     return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
 
 

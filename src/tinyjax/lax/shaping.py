@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 
 _T = TypeVar("_T")
+#: NumPy's arrays have no more.
+_MOST_AXES: Final = 64
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: npt.DTypeLike) -> Array:
@@ -101,7 +103,10 @@ def broadcast_in_dim(
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """x with leading axes of size 1, so that it has `rank` axes."""
     array = as_array(x)
-    return expand_dims(array, range(integer(rank, "broadcast_to_rank: the rank") - array.aval.ndim))
+    axes = integer(rank, "broadcast_to_rank: the rank")
+    if axes > _MOST_AXES:
+        raise ShapeError(f"broadcast_to_rank: an array has at most {_MOST_AXES} axes, as in NumPy, got {axes}")
+    return expand_dims(array, range(axes - array.aval.ndim))
 
 
 def reshape(
