@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
 
 from tinyjax import primitives
@@ -362,7 +361,7 @@ def _var(
     if correction is not None and ddof != 0:
         raise ShapeError("var and std take ddof or correction, not both")
     correction = ddof if correction is None else correction
-    if not isinstance(correction, SupportsFloat) or isinstance(correction, np.datetime64 | np.timedelta64):
+    if getattr(correction, "dtype", FLOAT32).kind in "mM" or not isinstance(correction, SupportsFloat):
         raise InputError(f"var and std: ddof, or correction, is a number, got {correction!r}")
     own = x.aval.dtype
     if chosen is not None and own in COMPLEXES and chosen not in COMPLEXES:
