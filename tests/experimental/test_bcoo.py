@@ -132,6 +132,17 @@ def test_indexing(item: Any, n_batch: int, n_dense: int) -> None:
     check(mat[item], dense[item])
 
 
+def test_derivatives_of_what_is_stored() -> None:
+    """Without sparse dimensions every element is, those that are zero, too."""
+    x = np.array([[0.0, 1.0, 2.0], [3.0, 0.0, 0.0]])
+    for n_batch, n_dense, stored in ((2, 0, np.ones_like(x)), (0, 2, np.ones_like(x)), (1, 0, x != 0)):
+
+        def total(x: Any, n_batch: int = n_batch, n_dense: int = n_dense) -> Any:
+            return BCOO.fromdense(x, nse=2, n_batch=n_batch, n_dense=n_dense).todense().sum()
+
+        np.testing.assert_array_equal(tj.grad(total)(x), stored)
+
+
 def test_indexing_by_what_is_traced() -> None:
     mat, dense = make(((3, 4), 0, 0), 4)
     check(tj.jit(lambda mat, i: mat[i])(mat, 1), dense[1])

@@ -55,7 +55,8 @@ def stored_elements(
                 indices = tnp.broadcast_to(tnp.asarray(mask.shape, dtype=indices.dtype), indices.shape)
         else:
             indices = tnp.zeros((size, 0), index_dtype)
-        there = across_dense(tnp.arange(size) < count, n_dense)
+        # Without indices there is no padding: the first place is the array's, whatever its elements are now.
+        there = across_dense(tnp.arange(size) < (count if n_sparse else 1), n_dense)
         return chosen(there, _taken(indices, mat)), indices
 
     return over_batches(found, n_batch)(mask, count, mat)
