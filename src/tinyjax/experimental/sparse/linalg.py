@@ -1,4 +1,4 @@
-"""Equations with sparse matrices: the names of `jax.experimental.sparse.linalg`."""
+"""Equations with sparse matrices, and eigenvectors: the names of `jax.experimental.sparse.linalg`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from tinyjax import lax
 from tinyjax.api.host_callbacks import pure_callback
 from tinyjax.errors import ChoiceError, DtypeError, ShapeError
 from tinyjax.experimental.sparse.bcsr import BCSR
+from tinyjax.experimental.sparse.eigenvectors import lobpcg_standard
 from tinyjax.experimental.sparse.matrices import product
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.tracebacks import filter_package
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
-__all__ = ["spsolve"]
+__all__ = ["lobpcg_standard", "spsolve"]
 
 
 def spsolve(
@@ -75,4 +76,4 @@ def spsolve(
     return found
 
 
-filter_package(__name__, ["spsolve"])
+filter_package(__name__, __all__)
