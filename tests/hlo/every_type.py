@@ -56,6 +56,7 @@ from tinyjax.primitives import (
     solutions,
     sorting,
     spectral,
+    stacking,
     structure,
     threefry,
     triangular,
@@ -174,6 +175,8 @@ def _shapes() -> Iterator[Application]:
     yield from _each([structure.BroadcastInDim((2, 3), (1,))], (3,))
     yield from _each([slicing.Slice((0, 1), (2, 3), (1, 2)), slicing.Split((1, 2, 0), 1)], (2, 3))
     yield from _each([slicing.Concatenate(1)], (2, 3), (2, 0), (2, 1))
+    yield from _each([stacking.Stack(1)], (2, 3), (2, 3))
+    yield from _each([stacking.Unstack(1)], (2, 3))
     for config in (((1, 2, 0), (0, 0, 3)), ((-1, 0, 1), (-5, 7, 2)), ((0, 0, 0), (-1, -1, 0))):
         yield from _each([slicing.Pad(config)], (2, 3), ())
     for dtype, shape in itertools.product(ALL, SHAPES[1:]):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -56,6 +58,16 @@ def test_types_are_values() -> None:
 def test_shared_types_are_the_same_values() -> None:
     assert array_type((2,), FLOAT32) is array_type((2,), FLOAT32)
     assert array_type((2,), FLOAT32, True) == ShapedArray((2,), np.float32, weak_type=True)
+
+
+def test_a_weak_mark_is_a_flag() -> None:
+    """Caches take 1 for True: programs that say `weak_type=1` would be those of others who say True."""
+    make: Callable[..., ShapedArray] = ShapedArray
+    for mark in (1, np.True_):
+        assert make((), float, mark).weak_type is True
+    for other in (2, 1.0, "yes", None):
+        with pytest.raises(InputError, match="weak_type is True or False, not"):
+            make((), float, other)
 
 
 def test_matching_is_blind_to_weakness() -> None:

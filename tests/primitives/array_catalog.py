@@ -35,6 +35,7 @@ from tinyjax.primitives.reductions import (
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sorting import Sort, TopK
+from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.window_shapes import Padding, Sizes
@@ -123,6 +124,16 @@ def _slicing() -> list[Case]:
         case("int", Concatenate(0), "int32[2] int32[1]", lambda *xs: lax.concatenate(xs, 0)),
         case("parts", Split((1, 0, 2), 1), "float32[2,3]", lambda x: lax.split(x, (1, 0, 2), 1), _ALL),
         case("int", Split((2, 1), 0), "int64[3]", lambda x: lax.split(x, (2, 1), 0)),
+        case("three", Stack(1), "float32[2,3] float32[2,3] float32[2,3]", lambda *xs: lax.stack(xs, 1), (0, 1, 2)),
+        case("scalars", Stack(0), "float64[] float64[]", lambda *xs: lax.stack(xs), (0, 1)),
+        case("one", Stack(1), "bfloat16[2]", lambda *xs: lax.stack(xs, 1), _ALL),
+        case("mixed-weak", Stack(0), "~float64[2] float64[2]", lambda *xs: lax.stack(xs), (0, 1)),
+        case("empty", Stack(1), "complex64[0] complex64[0]", lambda *xs: lax.stack(xs, 1), (0, 1)),
+        case("int", Stack(0), "uint8[3] uint8[3]", lambda *xs: lax.stack(xs)),
+        case("parts", Unstack(1), "float32[2,3]", lambda x: lax.unstack(x, 1), _ALL),
+        case("scalars", Unstack(0), "~float64[2]", lax.unstack, _ALL),
+        case("one", Unstack(0), "float16[1,2]", lax.unstack, _ALL),
+        case("bool", Unstack(0), "bool[3]", lax.unstack),
     ]  # fmt: skip
 
 

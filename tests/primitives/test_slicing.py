@@ -13,13 +13,16 @@ from tests.primitives.array_checks import EVAL, check_all, check_batch, check_tr
 from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.transposition import transpose
 from tinyjax.errors import ShapeError, TinyjaxError, TypingError
-from tinyjax.ir.primitive import Primitive, UndefPrimal
+from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split, concatenate, pad, slice_
+from tinyjax.primitives.stacking import Stack, Unstack
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("example", cases("slice", "pad", "concatenate", "split"), ids=lambda example: example.name)
+@pytest.mark.parametrize(
+    "example", cases("slice", "pad", "concatenate", "split", "stack", "unstack"), ids=lambda example: example.name
+)
 def test_catalog(example: Case) -> None:
     check_all(example)
 
@@ -73,6 +76,21 @@ def test_concatenate_and_split_along_any_axis(sizes: list[int], axis: int, other
     )
 
 
+@pytest.mark.parametrize("wanted", [(1,), (0, 2), (0, 1, 2), ()])
+def test_rows_that_nothing_depends_on_have_no_cotangents(wanted: tuple[int, ...]) -> None:
+    jaxpr = single_equation(Unstack(1), (aval("float64[2,3]"),))
+    rows = [
+        ConcreteValue.of(np.array([i + 1.0, np.inf])) if i in wanted else Zero(aval("float64[2]")) for i in range(3)
+    ]
+    (found,) = transpose(EVAL, jaxpr, [UndefPrimal(aval("float64[2,3]"))], rows)
+    if not wanted:
+        assert isinstance(found, Zero)
+        return
+    expected = np.zeros((2, 3))
+    expected[:, wanted] = [[i + 1.0 for i in wanted], [np.inf] * len(wanted)]
+    assert found == ConcreteValue.of(expected)
+
+
 def test_the_cotangent_of_padding_ignores_infinite_cotangents_elsewhere() -> None:
     jaxpr = single_equation(Pad(((1, 1, 0),)), (aval("float64[2]"), aval("float64[]")))
     ct = ConcreteValue.of(np.array([1.0, np.inf, -np.inf, 2.0]))
@@ -105,6 +123,12 @@ def test_the_cotangent_of_padding_ignores_infinite_cotangents_elsewhere() -> Non
         (Split((1, 1), 0), "float32[3]", ShapeError, "add up to axis 0"),
         (Split((4, -1), 0), "float32[3]", ShapeError, "at least 0"),
         (Split((3,), 1), "float32[3]", ShapeError, "not distinct"),
+        (Stack(0), "", ShapeError, "at least one"),
+        (Stack(0), "float32[2] float64[2]", TypingError, "the same dtypes"),
+        (Stack(0), "float32[2] float32[3]", ShapeError, r"one shape are needed, got f32\[2\] and f32\[3\]"),
+        (Stack(2), "float32[2] float32[2]", ShapeError, r"arrays like f32\[2\] has no axis 2"),
+        (Unstack(0), "float32[]", ShapeError, "not distinct"),
+        (Unstack(0), "float32[2] float32[2]", TypingError, "takes 1 operand"),
     ],
 )
 def test_errors(primitive: Primitive, types: str, error: type[TinyjaxError], message: str) -> None:

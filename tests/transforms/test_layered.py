@@ -150,8 +150,8 @@ def _bytes(jaxpr: Jaxpr, outputs: bool) -> int:
     for eqn in jaxpr.eqns:
         if isinstance(eqn.primitive, Scan):
             stacks += eqn.outvars[eqn.primitive.num_carry :]
-        elif eqn.primitive.name in {"slice", "squeeze"} and isinstance(eqn.invars[0], Var):
-            sources[eqn.outvars[0].index] = eqn.invars[0]
+        elif eqn.primitive.name in {"slice", "squeeze", "unstack"} and isinstance(eqn.invars[0], Var):
+            sources.update((out.index, eqn.invars[0]) for out in eqn.outvars)
     returned: set[int] = set()
     for out in jaxpr.outvars:
         found: Atom | None = out

@@ -91,7 +91,7 @@ def total(xs: Sequence[Array]) -> Array:
 def test_terms_are_joined() -> None:
     j = scalars(lambda xs: total([total(xs[:5]), total(xs[5:]), xs[0]]), 9)
     found = sums_of_stacks(j)
-    assert names(found) == [*["broadcast_in_dim"] * 10, "concatenate", "reduce_sum"]
+    assert names(found) == ["stack", "reduce_sum"]
     args = numbers(j.in_avals)
     assert_close(run(found, args), run(j, args))
 
@@ -114,7 +114,7 @@ def test_other_sums_stay(j: Jaxpr) -> None:
 def test_short_vectors_are_joined() -> None:
     j = scalars(total, 12, ShapedArray((2,), "float64"))
     found = sums_of_stacks(j)
-    assert names(found) == [*["broadcast_in_dim"] * 12, "concatenate", "reduce_sum"]
+    assert names(found) == ["stack", "reduce_sum"]
     args = numbers(j.in_avals)
     assert_close(run(found, args), run(j, args))
 

@@ -102,7 +102,7 @@ class Rerolling:
         from tinyjax.transforms.inline import inline, once_or_small
         from tinyjax.transforms.known_arrays import spelled_out
         from tinyjax.transforms.reroll import reroll
-        from tinyjax.transforms.sizes import Sizes
+        from tinyjax.transforms.sizes import Sizes, of_rows
 
         # What is called once may be the model, as in a function of jax's: its weights are to be stacked out here. And
         # what is small is often part of an update, whose equations have to move to their layer.
@@ -113,8 +113,8 @@ class Rerolling:
         if found is spelled:
             return traced, 0
         size = Sizes()
-        saved = size.of(flat.eqns) - size.of(found.eqns)
-        return evolve(traced, jaxpr=found, captured=tuple([traced.captured[i] for i in kept])), saved
+        saved, added = size.of(flat.eqns) - size.of(found.eqns), of_rows(found.eqns) - of_rows(flat.eqns)
+        return evolve(traced, jaxpr=found, captured=tuple([traced.captured[i] for i in kept])), saved - added
 
 
 def _one_loop(jaxpr: Jaxpr, most: int) -> bool:

@@ -14,7 +14,7 @@ from attrs import frozen
 from tinyjax.arrays.advice import MASK
 from tinyjax.arrays.basic_indexing import Index, unknown_entry
 from tinyjax.arrays.elementwise import apply, constant_like, convert
-from tinyjax.arrays.shaping import concatenate, expand_dims
+from tinyjax.arrays.shaping import stack
 from tinyjax.arrays.windows import Placed, Window
 from tinyjax.errors import IndexingError, InputError, TracerArrayConversionError
 from tinyjax.ir.dtypes import (
@@ -161,7 +161,7 @@ def _stacked(x: Array, entry: object) -> Array:
         parts = [_stacked(x, part) for part in entry]
         if len({part.shape for part in parts}) > 1:
             raise IndexingError(f"nested positions differ in shape: {', '.join(str(part.aval) for part in parts)}")
-        return concatenate([expand_dims(part, 0) for part in parts], 0)
+        return stack(parts, 0)
     array = x._binary(_second, entry)
     if array is NotImplemented or (array.dtype != BOOL and array.dtype not in INTEGERS):
         raise unknown_entry(entry)

@@ -19,6 +19,7 @@ from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
+from tinyjax.primitives.stacking import Stack
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
 
 if TYPE_CHECKING:
@@ -195,6 +196,12 @@ def concatenate(arrays: Sequence[Array], axis: int) -> Array:
         return arrays[0]
     parts = promote(*arrays)
     return parts[0]._bind(made_once(Concatenate, axis), *parts)[0]
+
+
+def stack(arrays: Sequence[Array], axis: int) -> Array:
+    """The arrays, which have one shape, promoted to one dtype and joined along a new axis."""
+    parts = promote(*arrays)
+    return parts[0]._bind(made_once(Stack, axis), *parts)[0]
 
 
 @prepared

@@ -23,7 +23,9 @@ _AS_THEY_ARE: Final = frozenset(
         *("mulhi", "nextafter"),
         *("reduce_max", "reduce_min", "reduce_window_max", "reduce_window_min"),
         *("select_and_gather_add", "select_and_scatter_add"),
-        *("broadcast_in_dim", "reshape", "squeeze", "transpose", "rev", "slice", "concatenate", "split", "pad"),
+        *("broadcast_in_dim", "reshape", "squeeze", "transpose", "rev", "slice", "concatenate", "split", "stack"),
+        "unstack",
+        "pad",
         *("gather", "scatter", "dynamic_slice", "dynamic_update_slice", "select_n", "copy", "stop_gradient", "name"),
         *("optimization_barrier", "dot_general", "conv_general_dilated", "all_gather", "all_to_all", "ppermute"),
     }

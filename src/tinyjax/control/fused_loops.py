@@ -15,12 +15,13 @@ from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.primitives.slicing import Concatenate, Slice
+from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import Reduction
 from tinyjax.transforms.late import ARRANGING
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read, without_unread
 
 #: What takes rows from stacks, and puts them together.
-_PLACING: Final = ARRANGING | {Concatenate, Slice}
+_PLACING: Final = ARRANGING | {Concatenate, Slice, Stack, Unstack}
 
 
 def fused(jaxpr: Jaxpr) -> Jaxpr:
@@ -60,7 +61,9 @@ def _computes_of_rows(jaxpr: Jaxpr) -> bool:
             waiting |= made
         elif not back.isdisjoint(through) or (not rows.isdisjoint(read_here) and not _places(eqn)):
             return True
-        elif not rows.isdisjoint(read_here) or (not back.isdisjoint(read_here) and isinstance(eqn.primitive, Slice)):
+        elif not rows.isdisjoint(read_here) or (
+            not back.isdisjoint(read_here) and isinstance(eqn.primitive, Slice | Unstack)
+        ):
             (rows if eqn.outvars[0].aval.size > 1 else waiting).update(made)  # numbers may be there together
         elif not back.isdisjoint(read_here):
             (back if _places(eqn) else waiting).update(made)

@@ -37,6 +37,7 @@ from tinyjax.primitives.gather import Gather
 from tinyjax.primitives.keys import RandomBits, RandomClone, RandomFoldIn, RandomSplit, RandomUnwrap, RandomWrap
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
+from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
 from tinyjax.stack import with_room
 
@@ -44,7 +45,7 @@ from tinyjax.stack import with_room
 _LIMIT: Final = 1 << 12
 #: Loops within so many loops are gone through once.
 _DEEP: Final = 6
-_MOVING: Final = (Slice, Reshape, Squeeze, Rev, Concatenate, BroadcastInDim, Transpose)
+_MOVING: Final = (Slice, Reshape, Squeeze, Rev, Concatenate, Stack, Unstack, BroadcastInDim, Transpose)
 _USING: Final = (RandomBits, RandomSplit)
 #: Where in the description of keys the position of one of them is told.
 _AT: Final = "\0"

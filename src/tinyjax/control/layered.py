@@ -9,8 +9,7 @@ from attrs import evolve
 
 from tinyjax.control.scan import Scan
 from tinyjax.ir.program import Atom, Jaxpr, Var
-from tinyjax.primitives.shaping import expand_dims
-from tinyjax.primitives.slicing import concatenate
+from tinyjax.primitives.stacking import stack
 from tinyjax.primitives.structure import Transpose
 from tinyjax.transforms.border import Bordered, bordered
 from tinyjax.transforms.layered import STACKING
@@ -109,8 +108,7 @@ def _around(scan: Scan, loop: Scan, border: Bordered, carries: Sequence[Place], 
 
 def _stack(ctx: Rebuilding, atoms: Sequence[Var]) -> Atom:
     aval = atoms[0].aval
-    joined = concatenate(ctx, [expand_dims(ctx, atom, (0,)) for atom in atoms], 0)
-    return ctx.converted(joined, aval.of_shape((len(atoms), *aval.shape)))
+    return ctx.converted(stack(ctx, atoms, 0), aval.of_shape((len(atoms), *aval.shape)))
 
 
 def _swapped(ctx: Rebuilding, stack: Atom) -> Var:

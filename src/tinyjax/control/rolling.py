@@ -14,8 +14,9 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.shaping import expand_dims, reshape, squeeze
+from tinyjax.primitives.shaping import reshape, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.stacking import stack
 from tinyjax.transforms.rolling import LOOPING
 from tinyjax.transforms.unroll import UNROLLING
 
@@ -85,4 +86,4 @@ def _one_after_the_other(
     if scan.reverse:
         found.reverse()
     stacks = zip(*found, strict=True)
-    return carry, [concatenate(ctx, [expand_dims(ctx, y, (0,)) for y in stack], 0) for stack in stacks]
+    return carry, [stack(ctx, ys, 0) for ys in stacks]

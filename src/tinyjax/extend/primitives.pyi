@@ -339,6 +339,10 @@ from tinyjax.primitives.spectral import Schur as Schur
 from tinyjax.primitives.spectral import Svd as Svd
 from tinyjax.primitives.spectral import Tridiagonal as Tridiagonal
 from tinyjax.primitives.spectral import eigh as eigh
+from tinyjax.primitives.stacking import Stack as Stack
+from tinyjax.primitives.stacking import Unstack as Unstack
+from tinyjax.primitives.stacking import stack as stack
+from tinyjax.primitives.stacking import unstack as unstack
 from tinyjax.primitives.structure import BroadcastInDim as BroadcastInDim
 from tinyjax.primitives.structure import Linear as Linear
 from tinyjax.primitives.structure import ReduceSum as ReduceSum

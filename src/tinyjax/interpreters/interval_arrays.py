@@ -45,6 +45,7 @@ from tinyjax.primitives.reductions import (
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.slicing import Concatenate, Pad, pad, slice_in_dim
+from tinyjax.primitives.stacking import Stack
 from tinyjax.primitives.structure import Linear, ReduceSum, broadcast_scalar, constant_like, full, permute
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.windows import GatherScatterMode
@@ -203,7 +204,7 @@ def _position(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Seque
 register_all(INTERVAL_RULES, wrapping(_summed), (ReduceSum, CumSum, ReduceWindowSum))
 register_all(INTERVAL_RULES, _moved, (Gather, DynamicSlice))
 register_all(INTERVAL_RULES, _position, (Position,))
-register_all(INTERVAL_RULES, exact, (Linear, Concatenate, Pad, Copy, StopGradient, ReducePrecision, Name))
+register_all(INTERVAL_RULES, exact, (Linear, Concatenate, Stack, Pad, Copy, StopGradient, ReducePrecision, Name))
 register_all(INTERVAL_RULES, exact, (ReduceWindowMax, ReduceWindowMin))
 for _cls in (SelectAndGatherAdd, SelectAndScatterAdd):
     INTERVAL_RULES.lacks(_cls, "which element is chosen isn't known from bounds")

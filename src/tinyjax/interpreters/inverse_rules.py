@@ -54,6 +54,7 @@ from tinyjax.primitives.rounding import sign
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze, reshape
 from tinyjax.primitives.slicing import Concatenate, Pad, Split, pad, slice_
 from tinyjax.primitives.special import Erf, Erfc, ErfInv, erf, erf_inv
+from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import BroadcastInDim, Transpose, constant_like
 from tinyjax.primitives.trigonometric import (
     Acos,
@@ -130,7 +131,9 @@ for _cls in _UNARY:
     INVERSE_RULES[_cls] = _unary
 for _cls in _PAIRS:
     INVERSE_RULES[_cls] = _paired
-for _cls in (Transpose, Reshape, Squeeze, Rev, Concatenate, Split, Copy, Name, OptimizationBarrier, Conj):
+for _cls in (
+    *(Transpose, Reshape, Squeeze, Rev, Concatenate, Split, Stack, Unstack, Copy, Name, OptimizationBarrier, Conj),
+):
     INVERSE_RULES[_cls] = _rearranged
 
 

@@ -20,6 +20,7 @@ from tinyjax.primitives.exponential import Exp, Log, Logistic, Pow, Sqrt, exp, l
 from tinyjax.primitives.reduce_window import WindowChoice
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.slicing import Concatenate, Pad
+from tinyjax.primitives.stacking import Stack
 from tinyjax.primitives.structure import Linear, ReduceSum, constant_like, full
 from tinyjax.primitives.trigonometric import Cos, Cosh, Sin, Sinh, Tanh, cos, cosh, sin, sinh
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
@@ -321,6 +322,6 @@ def _window_pick(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Sequ
 register_all(JET_RULES, _window_choice, (WindowChoice,))
 register_all(JET_RULES, _window_pick, (SelectAndGatherAdd, SelectAndScatterAdd))
 register_all(JET_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum))
-register_all(JET_RULES, _joint, (Concatenate, Pad))
+register_all(JET_RULES, _joint, (Concatenate, Stack, Pad))
 register_all(JET_RULES, _trigonometric, (Sin, Cos))
 register_all(JET_RULES, _hyperbolic, (Sinh, Cosh))

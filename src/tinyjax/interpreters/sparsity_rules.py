@@ -47,6 +47,7 @@ from tinyjax.primitives.sinks import DceSink
 from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.sliding import Windowed
 from tinyjax.primitives.sorting import Sort, TopK
+from tinyjax.primitives.stacking import Stack
 from tinyjax.primitives.structure import Linear, ReduceSum, Reduction
 from tinyjax.primitives.threefry import Discrete
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
@@ -193,8 +194,8 @@ def _unchanged(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Seque
 # Over a named axis, each element depends on the same inputs, of every element of the batch.
 register_all(SPARSITY_RULES, _elementwise, (Elementwise, ReducingCollective))
 register_all(SPARSITY_RULES, _nowhere, (Stepwise, Position, Constant, Discrete, Iota, AxisIndex, PlatformIndex))
-register_all(SPARSITY_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd,
-                              DynamicSlice, DynamicUpdateSlice))  # fmt: skip
+register_all(SPARSITY_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Stack, Pad, Gather,
+                              ScatterAdd, DynamicSlice, DynamicUpdateSlice))  # fmt: skip
 register_all(SPARSITY_RULES, _transformed, (Fft,))
 register_all(SPARSITY_RULES, _of_matrices, (OfMatrices,))
 register_all(SPARSITY_RULES, _scattered, (Scattering,))

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, short_name
 from tinyjax.ir.duality import AlongAxes
-from tinyjax.ir.shapes import Axes, Shape, as_axes, as_shape, axes_text, dtype_of
+from tinyjax.ir.shapes import Axes, Shape, as_axes, as_shape, as_weak, axes_text, dtype_of
 from tinyjax.ir.shared_types import array_type
 
 
@@ -37,7 +37,7 @@ class ShapedArray(AlongAxes):
 
     shape: Shape = field(converter=as_shape)
     dtype: DType = field(converter=dtype_of)
-    weak_type: bool = False
+    weak_type: bool = field(default=False, converter=as_weak)
     varying: Axes = field(default=(), converter=as_axes)
     unreduced: Axes = field(default=(), converter=as_axes)
     reduced: Axes = field(default=(), converter=as_axes)

@@ -6,6 +6,7 @@ import operator
 from collections.abc import Iterable
 from typing import Final, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError, TypingError
@@ -89,3 +90,12 @@ def dtype_of(dtype: npt.DTypeLike) -> DType:
         return printed_dtype(dtype)
     except (TypeError, ValueError):
         raise InputError(f"{dtype!r} is not a dtype") from None
+
+
+def as_weak(mark: object) -> bool:
+    """Whether a type is weak: True or False, or NumPy's, or 1 or 0, which would be other parameters than these."""
+    if mark is True or mark is False:
+        return mark
+    if not isinstance(mark, np.bool_ | int) or mark not in (0, 1):
+        raise InputError(f"ShapedArray: weak_type is True or False, not {mark!r}")
+    return bool(mark)

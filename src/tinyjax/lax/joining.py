@@ -6,17 +6,20 @@ from collections.abc import Sequence
 
 import numpy.typing as npt
 
-from tinyjax.arrays import elementwise, shaping
+from tinyjax.arrays import elementwise
 from tinyjax.arrays.shaping import canonical_axis, integers
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
+from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
-from tinyjax.lax.binding import sequence
+from tinyjax.lax.binding import sequence, strict
 from tinyjax.lax.layouts import OutSharding, laid_out
-from tinyjax.lax.shaping import broadcast_in_dim, concatenate, full, index_in_dim, reshape
+from tinyjax.lax.shaping import broadcast_in_dim, full, reshape
 from tinyjax.prepared.functions import prepared
+from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 
 def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
@@ -32,7 +35,7 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
     if len({x.aval.shape for x in arrays}) > 1:
         raise ShapeError(f"stack needs arrays of one shape; got {', '.join(str(x.aval) for x in arrays)}")
     at = canonical_axis(axis, arrays[0].aval.ndim + 1, "stack")
-    return concatenate([shaping.expand_dims(x, at) for x in arrays], at)
+    return strict(made_once(Stack, at), *arrays)
 
 
 @prepared
@@ -45,7 +48,7 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """
     array = as_array(x)
     at = canonical_axis(axis, array.aval.ndim, "unstack")
-    return tuple([index_in_dim(array, i, at, keepdims=False) for i in range(array.aval.shape[at])])
+    return tuple(bind(made_once(Unstack, at), array))
 
 
 def tile(operand: ArrayLike, reps: Sequence[int]) -> Array:

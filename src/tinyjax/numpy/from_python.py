@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tinyjax.arrays.elementwise import apply, astype, user_dtype
 from tinyjax.arrays.promotion import result_type
-from tinyjax.arrays.shaping import concatenate, expand_dims
+from tinyjax.arrays.shaping import stack
 from tinyjax.errors import ChoiceError, InputError, IntegerSizeError, ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
@@ -98,7 +98,7 @@ def _from_sequence(items: list[object] | tuple[object, ...], dtype: DType | None
         parts = [array_of(item, dtype, False) for item in items]
         if len({part.aval.shape for part in parts}) > 1:
             raise ShapeError(f"array: the items differ in shape: {', '.join(str(part.aval) for part in parts)}")
-        return concatenate([expand_dims(part, 0) for part in parts], 0)
+        return stack(parts, 0)
     if dtype in INTEGERS:
         _check_size(leaves, dtype)
     exact = dtype == UINT64 and all(isinstance(leaf, int) for leaf in leaves)

@@ -19,6 +19,7 @@ from tinyjax.numpy.arguments import with_axes
 from tinyjax.numpy.signatures import Arrays, Sections
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.slicing import Split
+from tinyjax.primitives.stacking import Unstack
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
@@ -78,7 +79,8 @@ def stack(arrays: Arrays, axis: SupportsIndex = 0, out: None = None, dtype: npt.
     if any(x.aval.shape != parts[0].aval.shape for x in parts):
         raise ShapeError(f"stack: the arrays must have one shape, got {', '.join(str(x.aval) for x in parts)}")
     at = canonical_axis(axis, parts[0].aval.ndim + 1, "stack")
-    return concatenate([shaping.expand_dims(x, at) for x in parts], at, dtype)
+    chosen = user_dtype(dtype)
+    return shaping.stack(parts if chosen is None else [astype(x, chosen) for x in parts], at)
 
 
 def vstack(tup: Arrays, dtype: npt.DTypeLike | None = None) -> Array:
@@ -152,7 +154,7 @@ def unstack(x: ArrayLike, /, *, axis: SupportsIndex = 0) -> tuple[Array, ...]:
     """The arrays that a stack along this axis is made of."""
     found = as_array(x)
     at = canonical_axis(axis, found.aval.ndim, "unstack")
-    return tuple(found[(slice(None),) * at + (i,)] for i in range(found.aval.shape[at]))
+    return tuple(bind(made_once(Unstack, at), found))
 
 
 def _split(name: str, x: Array, sections: Sections, axis: SupportsIndex) -> list[Array]:

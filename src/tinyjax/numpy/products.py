@@ -163,7 +163,7 @@ def cross(
         return last
     parts = [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, last]
     shape = broadcast_shapes(*[part.aval.shape for part in parts])
-    stacked = shaping.concatenate([shaping.expand_dims(broadcast_to(part, shape), 0) for part in parts], 0)
+    stacked = shaping.stack([broadcast_to(part, shape) for part in parts], 0)
     return shaping.moveaxis(astype(stacked, stacked.aval.dtype), 0, axisc if axis is None else axis)
 
 

@@ -37,6 +37,7 @@ _QUICK: Final = frozenset(
         "slice",
         "sort",
         "squeeze",
+        "stack",
         "transpose",
     }
 )

@@ -190,7 +190,7 @@ copy: Final = Copy()
 stop_gradient: Final = StopGradient()
 
 
-@bounded(256)
+@bounded(256, typed=True)
 def conversion(dtype: DType, weak: bool) -> ConvertElementType:
     """The primitive that converts to this type."""
     return ConvertElementType(dtype, weak)

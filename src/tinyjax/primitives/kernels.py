@@ -99,6 +99,12 @@ def concatenation(dimension: int) -> Callable[..., HostArray | np.generic]:
     return lambda *args: _concatenate(args, dimension)
 
 
+def stacking(x: ShapedArray, axis: int) -> Callable[..., HostArray | np.generic]:
+    """What puts arrays like x side by side along a new axis."""
+    row = (*[slice(None)] * axis, None) if x.shape else None
+    return lambda *args: _concatenate([arg[row] for arg in args], axis)
+
+
 def extreme(choose: np.ufunc, x: ShapedArray, axes: tuple[int, ...]) -> Callable[..., HostArray | np.generic]:
     """What finds the maximum or minimum of floats over axes, as `numpy_values.reduced` does."""
     careful = partial(numpy_values.reduced, choose, axes=axes)

@@ -30,7 +30,7 @@ from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import Dtypes, common_shape
 from tinyjax.primitives.key_generators import ON_HOST, WIDTHS, generator_of, separated, word_count
 from tinyjax.primitives.shaping import expand_dims
-from tinyjax.primitives.slicing import concatenate
+from tinyjax.primitives.stacking import stack
 from tinyjax.primitives.structure import broadcast_scalar, check_arity, move_axis, shape_error
 from tinyjax.primitives.threefry import Discrete, Threefry2x32, expect_dtype
 
@@ -355,5 +355,5 @@ def words_of_keys(ctx: Context[V], keys: V) -> list[V]:
 
 def keys_of_words(ctx: Context[V], words: Sequence[V], shape: Shape, impl: KeyImpl = KeyImpl.FRY) -> V:
     """The keys of this shape with these words."""
-    parts = [expand_dims(ctx, broadcast_scalar(ctx, word, shape), (len(shape),)) for word in words]
-    return ctx.bind(RandomWrap(impl), concatenate(ctx, parts, len(shape)))[0]
+    parts = [broadcast_scalar(ctx, word, shape) for word in words]
+    return ctx.bind(RandomWrap(impl), stack(ctx, parts, len(shape)))[0]

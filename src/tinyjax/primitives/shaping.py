@@ -1,6 +1,7 @@
 """The same elements seen in another shape or order: reshape, squeeze, rev; and iota, which counts.
 
-The classes come first, then the vocabulary. Slices, paddings and joins are in `slicing`.
+The classes come first, then the vocabulary. Slices, paddings and joins are in `slicing`, stacks in
+`stacking`.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ class Slice(Linear):
 
 
 @frozen
-class _Joint(Primitive):
+class Joint(Primitive):
     """Linear in all its operands together; they have one dtype."""
 
     @override
@@ -125,7 +125,7 @@ class _Joint(Primitive):
 
 @final
 @frozen
-class Concatenate(_Joint):
+class Concatenate(Joint):
     """Joins arrays along an axis that they have."""
 
     dimension: int
@@ -229,7 +229,7 @@ class Split(Linear):
 
 @final
 @frozen
-class Pad(_Joint):
+class Pad(Joint):
     """Puts a scalar, the second operand, around the elements of the first and between them.
 
     >>> Pad(((1, 2, 1),)).evaluate(np.array([1, 2, 3]), np.array(0))

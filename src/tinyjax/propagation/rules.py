@@ -23,6 +23,7 @@ from tinyjax.primitives.reductions import ArgMax, ArgMin, Position
 from tinyjax.primitives.selection import Clamp
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
+from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
 from tinyjax.primitives.threefry import Threefry2x32
 from tinyjax.propagation.specs import Lies, Names, Site, Spec, divided, replicated, type_text
@@ -126,6 +127,21 @@ def _(primitive: Squeeze, operands: Sequence[Spec], site: Site) -> Sequence[Lies
 @RULES.register(Concatenate)
 def _(primitive: Concatenate, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
     return [alike(operands, site)]
+
+
+@RULES.register(Stack)
+def _(primitive: Stack, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
+    found, at = alike(operands, site), primitive.axis
+    return [(*found[:at], (), *found[at:]) if isinstance(found, tuple) else found]
+
+
+@RULES.register(Unstack)
+def _(primitive: Unstack, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
+    if operands[0][primitive.axis]:
+        return [site.refuse(operands, f"axis {primitive.axis}, along which it is taken apart, is divided")] * len(
+            site.outs
+        )
+    return [without(operands[0], (primitive.axis,))] * len(site.outs)
 
 
 @RULES.register(Slice)

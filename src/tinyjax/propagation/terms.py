@@ -33,6 +33,7 @@ from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.selection import SelectN, select
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
+from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import Transpose, broadcast_in_dim, full
 from tinyjax.propagation.specs import Lies, Names, Open, Spec, named_spec, parts_of, replicated
 from tinyjax.propagation.summands import makers_of, sums_over, unreduced_of
@@ -40,7 +41,8 @@ from tinyjax.transforms.rebuild import Rebuilding, count_reads
 
 #: What XLA applies to the terms where it is said that operands and results are sums.
 LINEAR: Final = frozenset(
-    {Add, Sub, Neg, Mul, Div, SelectN, ConvertElementType, Transpose, Reshape, Squeeze, Slice, Concatenate}
+    {Add, Sub, Neg, Mul, Div, SelectN, ConvertElementType, Transpose, Reshape, Squeeze, Slice, Concatenate, Stack}
+    | {Unstack}
 )
 
 

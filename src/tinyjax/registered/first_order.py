@@ -48,6 +48,7 @@ from tinyjax.primitives import (
     sorting,
     special,
     spectral,
+    stacking,
     structure,
     threefry,
     triangular,
@@ -75,8 +76,8 @@ MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, by_loops, casts, collectives, comparison, complex, constant,
     contractions, conversion, convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations,
     fourier, gather, generators, hidden_state, incomplete, keys, platforms, reduce_window, reductions, resharding,
-    rounding, scatter, selection, shaping, sinks, slicing, solutions, sorting, special, spectral, structure, threefry,
-    triangular, tridiagonal, trigonometric, unreduced, window_choices,
+    rounding, scatter, selection, shaping, sinks, slicing, solutions, sorting, special, spectral, stacking, structure,
+    threefry, triangular, tridiagonal, trigonometric, unreduced, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)

@@ -28,8 +28,7 @@ from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import BitcastConvertType, convert
 from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.exponential import log
-from tinyjax.primitives.shaping import expand_dims, iota, reshape, squeeze
-from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.shaping import iota, reshape
 from tinyjax.primitives.sorting import top_k
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full, permute
 from tinyjax.registered.jax_meshes import STANDARD
@@ -98,17 +97,6 @@ def _approx_top_k(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> 
         k = candidates(x.aval.shape[axis], x.aval.ndim, k, recall if isinstance(recall, float) else 0.95, whole)
     values, places = _top_k(ctx, {"k": k, "axis": axis}, [x if largest else neg(ctx, x)])
     return [values if largest else neg(ctx, values), places]
-
-
-def _stack(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
-    axis = _number(params["axis"])
-    return [concatenate(ctx, [expand_dims(ctx, arg, (axis,)) for arg in args], axis)]
-
-
-def _unstack(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
-    (x,), axis = args, _number(params["axis"])
-    parts = [slice_in_dim(ctx, x, i, i + 1, 1, axis) for i in range(x.aval.shape[axis])]
-    return [squeeze(ctx, part, (axis,)) for part in parts]
 
 
 def _tile(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
@@ -213,11 +201,9 @@ EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "scaled_matmul": scaled_matmul,
     "scaled_matmul_wrapper": scaled_matmul,
     "scatter-sub": _scatter_sub,
-    "stack": _stack,
     "stage": _as_it_is,
     "tile": _tile,
     "top_k": _top_k,
-    "unstack": _unstack,
 }
 
 

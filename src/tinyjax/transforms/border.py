@@ -14,8 +14,9 @@ from tinyjax.ir.dtypes import KEYS
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.primitives.shaping import squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice, slice_in_dim
+from tinyjax.primitives.stacking import Stack
 from tinyjax.transforms.rebuild import Rebuilding, without_unread
-from tinyjax.transforms.rows import drops, expands, row_of
+from tinyjax.transforms.rows import drops, expands, row_of, takes_apart
 
 
 @final
@@ -33,9 +34,8 @@ class Bordered:
 def bordered(jaxpr: Jaxpr, first: int = 0, kinds: Sequence[int] = ()) -> Bordered | None:
     """A program whose inputs are stacked, or whose results are rows of stacks, with these stacks as inputs and results.
 
-        { lambda ; a:f64[] b:f64[]. let c:f64[1] = broadcast_in_dim[…] a; d:f64[1] = broadcast_in_dim[…] b;
-            e:f64[2] = concatenate[dimension=0] c d; f:f64[2] = sin e; g:f64[1] = slice[…] f; h:f64[] = squeeze g;
-            i:f64[1] = slice[…] f; j:f64[] = squeeze i in (h, j) }
+        { lambda ; a:f64[] b:f64[]. let c:f64[2] = stack[axis=0] a b; d:f64[2] = sin c; e:f64[] f:f64[] =
+            unstack[axis=0] d in (e, f) }
         { lambda ; a:f64[2]. let b:f64[2] = sin a in (b,) }
 
     XLA compiles a copy for each row: time that grows with depth, where the rows are weights of layers. The `first`
@@ -138,7 +138,7 @@ class _Chains:
             if inputs is None:
                 continue
             out = eqn.outvars[0]
-            if not isinstance(eqn.primitive, Concatenate):
+            if not isinstance(eqn.primitive, Concatenate | Stack):
                 known[out.index] = inputs
                 continue
             pairs = list(pairwise(inputs))
@@ -163,6 +163,14 @@ class _Chains:
     def _inputs(eqn: Eqn, known: dict[int, tuple[int, ...]], first: int, count: int) -> tuple[int, ...] | None:
         """Which inputs an equation puts into a stack; None if that isn't all it does."""
         primitive, operands = eqn.primitive, eqn.invars
+
+        def alone(atom: Atom) -> bool:
+            own = isinstance(atom, Var) and first <= atom.index < count
+            return own and atom.aval.dtype not in KEYS and not atom.aval.varying
+
+        if type(primitive) is Stack and primitive.axis == 0:
+            own = [atom.index for atom in operands if isinstance(atom, Var) and alone(atom)]
+            return tuple(own) if len(own) == len(operands) else None
         if type(primitive) is Concatenate and primitive.dimension == 0:
             parts = [known.get(atom.index) if isinstance(atom, Var) else None for atom in operands]
             return None if None in parts else tuple([i for part in parts if part for i in part])
@@ -173,8 +181,7 @@ class _Chains:
             low, high = primitive.start_indices, primitive.limit_indices
             plain = primitive.strides is None and not any(low[1:]) and high[1:] == operand.aval.shape[1:]
             return known[operand.index][low[0] : high[0]] if plain else None
-        alone = first <= operand.index < count and operand.aval.dtype not in KEYS and not operand.aval.varying
-        return (operand.index,) if alone and expands(eqn) else None
+        return (operand.index,) if alone(operand) and expands(eqn) else None
 
 
 def _following(start: int, after: Mapping[int, int]) -> tuple[int, ...]:
@@ -183,6 +190,10 @@ def _following(start: int, after: Mapping[int, int]) -> tuple[int, ...]:
     while chain[-1] in after:
         chain.append(after[chain[-1]])
     return tuple(chain)
+
+
+def _may_be_stacked(var: Var, inputs: int) -> bool:
+    return var.index >= inputs and var.aval.dtype not in KEYS and not var.aval.varying
 
 
 def _stacks_of_results(jaxpr: Jaxpr) -> dict[int, tuple[Var, int]]:
@@ -195,7 +206,9 @@ def _stacks_of_results(jaxpr: Jaxpr) -> dict[int, tuple[Var, int]]:
         if not isinstance(operand, Var):
             continue
         row = row_of(eqn)
-        if row is not None and operand.index >= count and operand.aval.dtype not in KEYS and not operand.aval.varying:
+        if takes_apart(eqn) and _may_be_stacked(operand, count):
+            found.update((out.index, (operand, at)) for at, out in enumerate(eqn.outvars))
+        elif row is not None and _may_be_stacked(operand, count):
             taken[eqn.outvars[0].index] = operand, row
         elif operand.index in taken and drops(eqn):
             found[eqn.outvars[0].index] = taken[operand.index]

@@ -38,6 +38,7 @@ from tinyjax.primitives.gather import Gather, ScatterAdd
 from tinyjax.primitives.scatter import Scatter, ScatterMul
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.slicing import Concatenate, Pad
+from tinyjax.primitives.stacking import Stack
 from tinyjax.primitives.structure import Linear, ReduceSum
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 
@@ -204,7 +205,7 @@ def _in_first(primitive: Primitive, facts: Sequence[Fact], atoms: Sequence[Atom]
 
 
 _TOGETHER: Final[tuple[type[Primitive], ...]] = (
-    *(Additive, Complex, Concatenate, DynamicUpdateSlice, Pad, Scatter, ScatterAdd, SelectN),
+    *(Additive, Complex, Concatenate, DynamicUpdateSlice, Pad, Scatter, ScatterAdd, SelectN, Stack),
 )
 _EACH: Final[tuple[type[Primitive], ...]] = (Bilinear, Mul, ScatterMul)
 _FIRST: Final[tuple[type[Primitive], ...]] = (

@@ -90,6 +90,7 @@ class _Rolling:
             at = run.stop
         if not self._repeats:
             return self._jaxpr, []
+        self._stacks.take_apart(list(map(self._item, self._jaxpr.outvars)))
         outs = [self._alone(atom) for atom in self._jaxpr.outvars]
         result = self._ctx.finish(outs)
         typecheck(result)  # always: nothing else would notice a mistake in it

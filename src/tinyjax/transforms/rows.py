@@ -11,6 +11,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
+from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum
 
 #: Numbers of results above this are those of equations that are applied where they are read.
@@ -22,7 +23,7 @@ _RESHAPING: Final = frozenset({BroadcastInDim, Reshape, Squeeze})
 @final
 @frozen
 class Lazy:
-    """Equations of one operand and one result that have no place of their own, by what they bind, and by position.
+    """Equations of one operand that have no place of their own, by what they bind, and by position.
 
     `rows`: those results which are rows of the leading axis of something, and which ones.
     """
@@ -51,6 +52,8 @@ class Lazy:
 
     def joined(self, eqn: Eqn) -> list[tuple[Atom, bool]] | None:
         """What an equation stacks, if that is what it does; and whether that has a leading axis of size 1 already."""
+        if type(eqn.primitive) is Stack and eqn.primitive.axis == 0:
+            return [(atom, False) for atom in eqn.invars]
         if not _joins(eqn) or len(eqn.invars) < 2:
             return None
         found: list[tuple[Atom, bool]] = []
@@ -71,13 +74,19 @@ class Lazy:
         for i, eqn in enumerate(eqns):
             for o, out in enumerate(eqn.outvars):
                 found[out.index] = i, o
-        codes: dict[tuple[int, Primitive], int] = {}
+        codes: dict[tuple[int, Primitive, int], int] = {}
         for index, eqn in self.eqns.items():
             operand = eqn.invars[0]
             assert isinstance(operand, Var)
             place, result = found[operand.index]
-            found[index] = place, codes.setdefault((result, eqn.primitive), _FAR + len(codes))
+            row = self.rows[index][1] if len(eqn.outvars) > 1 else 0
+            found[index] = place, codes.setdefault((result, eqn.primitive, row), _FAR + len(codes))
         return found
+
+
+def takes_apart(eqn: Eqn) -> bool:
+    """Whether an equation takes all rows of the leading axis of something."""
+    return type(eqn.primitive) is Unstack and eqn.primitive.axis == 0
 
 
 def row_of(eqn: Eqn) -> int | None:
@@ -123,6 +132,7 @@ def find_lazy(jaxpr: Jaxpr) -> Lazy:
     readers: dict[int, list[Eqn | None]] = {}
     taking: list[tuple[int, Eqn, int]] = []
     making: list[tuple[int, Eqn]] = []
+    apart: list[tuple[int, Eqn]] = []
     for i, eqn in enumerate(jaxpr.eqns):
         for atom in eqn.invars:
             if isinstance(atom, Var):
@@ -133,6 +143,8 @@ def find_lazy(jaxpr: Jaxpr) -> Lazy:
                 taking.append((i, eqn, row))
             elif drops(eqn) or expands(eqn):
                 making.append((i, eqn))
+            elif takes_apart(eqn):
+                apart.append((i, eqn))
     for atom in jaxpr.outvars:
         if isinstance(atom, Var):
             readers.setdefault(atom.index, []).append(None)
@@ -145,7 +157,12 @@ def find_lazy(jaxpr: Jaxpr) -> Lazy:
             base = eqn.invars[0]
             assert isinstance(base, Var)
             rows[out] = base, row
-    dropping = {}
+    dropping: dict[int, tuple[Var, int]] = {}
+    for i, eqn in apart:
+        base = eqn.invars[0]
+        assert isinstance(base, Var)
+        found.update((out.index, (i, eqn)) for out in eqn.outvars)
+        dropping.update((out.index, (base, row)) for row, out in enumerate(eqn.outvars))
     for i, eqn in making:
         operand, out = eqn.invars[0], eqn.outvars[0].index
         assert isinstance(operand, Var)

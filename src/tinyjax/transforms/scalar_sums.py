@@ -17,8 +17,8 @@ from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import And, Or
 from tinyjax.primitives.elementwise import Add
 from tinyjax.primitives.reductions import ReduceAnd, ReduceMax, ReduceMin, ReduceOr
-from tinyjax.primitives.shaping import expand_dims
 from tinyjax.primitives.slicing import Concatenate
+from tinyjax.primitives.stacking import Stack, stack
 from tinyjax.primitives.structure import ReduceSum
 from tinyjax.transforms.rebuild import Rebuilding, count_reads, rewritten
 
@@ -31,6 +31,7 @@ _Reducing: TypeAlias = type[ReduceSum | ReduceAnd | ReduceOr | ReduceMax | Reduc
 _SUMS: Final[Mapping[type[Primitive], _Reducing]] = MappingProxyType(
     {Add: ReduceSum, And: ReduceAnd, Or: ReduceOr, Max: ReduceMax, Min: ReduceMin}
 )
+_JOINING: Final = frozenset({Concatenate, Stack})
 _REDUCTIONS: Final = frozenset(_SUMS.values())
 
 
@@ -38,9 +39,10 @@ def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
     """The program in which the terms of sums of many scalars, or short vectors, are joined, and added at once.
 
         { lambda ; a:f64[] b:f64[] c:f64[]. let d:f64[] = add a b; e:f64[] = add d c in (e,) }
-        { lambda ; a:f64[] b:f64[] c:f64[]. let d:f64[3] = stack a b c; e:f64[] = reduce_sum[axes=(0,)] d in (e,) }
+        { lambda ; a:f64[] b:f64[] c:f64[]. let d:f64[3] = stack[axis=0] a b c;
+            e:f64[] = reduce_sum[axes=(0,)] d in (e,) }
 
-    (`stack` stands for what it takes here.) The terms that a loop makes are a stack already, so it is all of them that
+    The terms that a loop makes are a stack already, so it is all of them that
     are added, in any order: a sum to rounding. Whether all or any hold, and extremes, are such sums too.
     """
     sums = _long_sums(jaxpr)
@@ -51,8 +53,8 @@ def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
         terms = sums.get(eqn.outvars[0].index) if eqn.outvars else None
         if terms is None:
             return None
-        rows = [expand_dims(ctx, now(term), (0,)) for term in terms if isinstance(term, Var)]
-        total: Atom = ctx.bind(_SUMS[type(eqn.primitive)]((0,)), *ctx.bind(Concatenate(0), *rows))[0]
+        rows = [now(term) for term in terms if isinstance(term, Var)]
+        total: Atom = ctx.bind(_SUMS[type(eqn.primitive)]((0,)), stack(ctx, rows, 0))[0]
         for term in terms:
             if isinstance(term, Literal) and (term.value or not isinstance(eqn.primitive, Add)):
                 (total,) = ctx.bind(eqn.primitive, total, term)
@@ -63,11 +65,13 @@ def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
 
 def joins_scalars(eqn: Eqn) -> bool:
     """Whether it makes a stack of scalars."""
-    return type(eqn.primitive) is Concatenate and eqn.outvars[0].aval.shape == (len(eqn.invars),)
+    return type(eqn.primitive) in _JOINING and eqn.outvars[0].aval.shape == (len(eqn.invars),)
 
 
 def _joins_short(eqn: Eqn) -> bool:
     """Whether it makes a stack of scalars, or of short vectors."""
+    if type(eqn.primitive) is Stack and eqn.primitive.axis == 0:
+        return _counts(eqn.invars[0].aval.shape)
     if type(eqn.primitive) is not Concatenate or eqn.primitive.dimension != 0:
         return False
     return _counts(eqn.outvars[0].aval.shape[1:]) and all(atom.aval.shape[0] == 1 for atom in eqn.invars)

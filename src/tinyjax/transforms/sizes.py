@@ -7,6 +7,7 @@ from typing import final
 
 from tinyjax.ir.program import Eqn, Jaxpr
 from tinyjax.ir.traverse import inner_programs, nested_programs
+from tinyjax.primitives.stacking import Stack, Unstack
 
 
 @final
@@ -27,3 +28,15 @@ class Sizes:
                 if nested not in self._known:
                     self._known[nested] = self.of(nested.eqns)
         return self._known[jaxpr]
+
+
+def of_rows(eqns: Iterable[Eqn]) -> int:
+    """How many more of them there would be if each made or took one row where these make stacks, and take them apart:
+    what compiling costs."""
+    return sum(map(_of_rows, eqns))
+
+
+def _of_rows(eqn: Eqn) -> int:
+    if type(eqn.primitive) is Stack:
+        return len(eqn.invars)
+    return 2 * len(eqn.outvars) - 1 if type(eqn.primitive) is Unstack else 0

@@ -16,6 +16,8 @@ from tinyjax.primitives.casts import cast
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.shaping import expand_dims, reshape, rev, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.stacking import stack as stack_of
+from tinyjax.primitives.stacking import unstack
 from tinyjax.primitives.structure import broadcast_in_dim
 from tinyjax.transforms.rebuild import Rebuilding
 
@@ -105,6 +107,20 @@ class Stacks:
             self.note(item.stack, item.at, known)
         return known
 
+    def take_apart(self, items: Sequence[Item]) -> None:
+        """Takes all rows at once out of those stacks most of whose rows are wanted by themselves."""
+        wanted: dict[int, set[int]] = {}
+        for item in items:
+            if isinstance(item, Row) and (item.stack.index, item.at) not in self._alone:
+                self._vars[item.stack.index] = item.stack
+                wanted.setdefault(item.stack.index, set()).add(item.at)
+        for index, rows in wanted.items():
+            whole = self._vars[index]
+            if len(rows) > 1 and 2 * len(rows) > whole.aval.shape[0]:
+                for at, atom in enumerate(unstack(self._ctx, whole, 0)):
+                    if at in rows:
+                        self.note(whole, at, atom)
+
     def places(self, item: Item) -> Sequence[_Place]:
         """Where in stacks a value is."""
         if isinstance(item, Row):
@@ -150,6 +166,9 @@ class Stacks:
         parts = self._parts(items)
         if len(parts) > 1 and (elements := self._elements(items)):
             return self._noted(self._spelled_out(np.stack(elements), aval), items)
+        if len(parts) == len(items) and all(part.turns == _ALONE.turns for part in parts):
+            found = stack_of(ctx, list(map(self.alone, items)), 0)
+            return self._noted(ctx.converted(found, aval.of_shape((len(items), *aval.shape))), items)
         joined: list[Atom] = []
         at = 0
         for part in parts:

@@ -38,6 +38,7 @@ from tinyjax.primitives.gather import Gather
 from tinyjax.primitives.rounding import Ceil, Floor, Round, Sign
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice, Split
+from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.core import bind
@@ -238,14 +239,33 @@ def _concatenate(primitive: Concatenate, *xs: Operand) -> BCOO:
 
 @sparse_rule(Split)
 def _split(primitive: Split, x: BCOO) -> list[BCOO]:
+    return _cut(x, primitive.sizes, primitive.axis)
+
+
+def _cut(x: BCOO, sizes: Sequence[int], axis: int) -> list[BCOO]:
     found: list[BCOO] = []
     start = 0
-    for size in primitive.sizes:
+    for size in sizes:
         starts, limits = [0] * x.ndim, list(x.shape)
-        starts[primitive.axis], limits[primitive.axis] = start, start + size
+        starts[axis], limits[axis] = start, start + size
         found.append(slices.bcoo_slice(x, start_indices=starts, limit_indices=limits))
         start += size
     return found
+
+
+@sparse_rule(Stack)
+def _stack(primitive: Stack, *xs: Operand) -> BCOO:
+    at, shape = primitive.axis, xs[0].shape
+    kept = [axis for axis in range(len(shape) + 1) if axis != at]
+    row = (*shape[:at], 1, *shape[at:])
+    rows = [reshaping.bcoo_broadcast_in_dim(_sparse(x), shape=row, broadcast_dimensions=kept) for x in xs]
+    return reshaping.bcoo_concatenate(rows, dimension=at)
+
+
+@sparse_rule(Unstack)
+def _unstack(primitive: Unstack, x: BCOO) -> list[BCOO]:
+    rows = _cut(x, (1,) * x.shape[primitive.axis], primitive.axis)
+    return [layouts.bcoo_squeeze(row, dimensions=(primitive.axis,)) for row in rows]
 
 
 # Parts.

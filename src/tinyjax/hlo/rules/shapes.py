@@ -10,7 +10,7 @@ from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
-from tinyjax.primitives import constant, shaping, slicing, structure
+from tinyjax.primitives import constant, shaping, slicing, stacking, structure
 
 
 def numbers(values: Iterable[int]) -> str:
@@ -141,6 +141,23 @@ def _pad(
     config = f"low = {numbers(low)}, high = {numbers(high)}, interior = {numbers(interior)}"
     signature = f"({type_text(x.aval)}, {type_text(value.aval)}) -> {type_text(out)}"
     return (ctx.emit(f"stablehlo.pad {x.name}, {value.name}, {config} : {signature}", out),)
+
+
+@RULES.register(stacking.Stack)
+def _stack(
+    primitive: stacking.Stack, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    rows = [shaping.expand_dims(ctx, arg, (primitive.axis,)) for arg in args]
+    return (slicing.concatenate(ctx, rows, primitive.axis),)
+
+
+@RULES.register(stacking.Unstack)
+def _unstack(
+    primitive: stacking.Unstack, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), axis = args, primitive.axis
+    rows = [slicing.slice_in_dim(ctx, x, i, i + 1, 1, axis) for i in range(len(types))]
+    return [shaping.squeeze(ctx, row, (axis,)) for row in rows]
 
 
 @RULES.register(constant.Constant)

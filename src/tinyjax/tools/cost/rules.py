@@ -46,6 +46,7 @@ from tinyjax.primitives.sinks import DceSink
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sliding import Windowed
 from tinyjax.primitives.sorting import Sort, TopK
+from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
 from tinyjax.primitives.threefry import ROTATIONS, ROUNDS, Threefry2x32
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
@@ -159,9 +160,9 @@ register_all(
     COSTS, _nothing, (Reshape, Squeeze, Name, StopGradient, OptimizationBarrier, Constant, Cast, ShardingConstraint)
 )
 COSTS[Check] = COSTS[DceSink] = _nothing
-register_all(COSTS, _moved, (BroadcastInDim, Transpose, Rev, Concatenate, Pad, Copy, BitcastConvertType, RandomWrap,
-                              RandomUnwrap))  # fmt: skip
-register_all(COSTS, _part, (Slice, Split, DynamicSlice, Gather))
+register_all(COSTS, _moved, (BroadcastInDim, Transpose, Rev, Concatenate, Stack, Pad, Copy, BitcastConvertType,
+                              RandomWrap, RandomUnwrap))  # fmt: skip
+register_all(COSTS, _part, (Slice, Split, Unstack, DynamicSlice, Gather))
 register_all(COSTS, _written, (Iota, PlatformIndex))
 
 
