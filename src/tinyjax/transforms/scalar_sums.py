@@ -42,8 +42,8 @@ def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
         { lambda ; a:f64[] b:f64[] c:f64[]. let d:f64[3] = stack[axis=0] a b c;
             e:f64[] = reduce_sum[axes=(0,)] d in (e,) }
 
-    The terms that a loop makes are a stack already, so it is all of them that
-    are added, in any order: a sum to rounding. Whether all or any hold, and extremes, are such sums too.
+    The terms that a loop makes are a stack already, so it is all of them that are added, in any order: a sum to
+    rounding. Whether all or any hold, and extremes, are such sums too.
     """
     sums = _long_sums(jaxpr)
     if not sums:
