@@ -188,7 +188,8 @@ def key_ndim(aval: Any) -> int:  # an aval of JAX
 
 def key_dtype(aval: object) -> DType | None:
     """The dtype of arrays of this type, if they are of keys that are values here, too."""
-    return _KEYS.get(str(getattr(aval, "dtype", "")))
+    dtype = getattr(aval, "dtype", "")
+    return None if isinstance(dtype, np.dtype) else _KEYS.get(str(dtype))
 
 
 def partitionable() -> bool:
@@ -217,7 +218,7 @@ def dtype_of(aval: Any) -> DType:  # an aval of JAX
 def is_key(aval: object) -> bool:
     """Whether this is the type of an array of typed keys."""
     dtype = getattr(aval, "dtype", None)
-    return dtype is not None and jax.numpy.issubdtype(dtype, jax.dtypes.prng_key)
+    return not (dtype is None or isinstance(dtype, np.dtype)) and jax.numpy.issubdtype(dtype, jax.dtypes.prng_key)
 
 
 def is_token(aval: object) -> bool:

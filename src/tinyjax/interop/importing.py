@@ -33,6 +33,7 @@ from tinyjax.interop.linear_calls import transposable
 from tinyjax.interop.missing import lacks_of, missing, refuse
 from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import Asked, asked, from_jax_policy
+from tinyjax.interop.read_before import ReadBefore, key_of
 from tinyjax.interop.requests import Done, Given, OpenRule, Region, Request, Step, region_of, request, resumed
 from tinyjax.interop.rules import no_bits
 from tinyjax.interop.shardings import plain
@@ -46,7 +47,7 @@ from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.shapes import REDUCED, as_axes
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.text.registry import Record
-from tinyjax.ir.traverse import programs_of
+from tinyjax.ir.traverse import holds_programs, programs_of
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.varying import without
 from tinyjax.meshes import NamedSharding
@@ -63,7 +64,7 @@ T = TypeVar("T")
 class Importer:
     """Imports one program. Programs that JAX shares are imported once; what is missing is marked in its place."""
 
-    __slots__ = ("_asked", "_done", "_implemented", "_kept", "_known", "_region", "_types", "types")
+    __slots__ = ("_asked", "_done", "_implemented", "_kept", "_known", "_read_before", "_region", "_types", "types")
 
     def __init__(self) -> None:
         #: Types that are missing, by the places where they are met.
@@ -71,6 +72,7 @@ class Importer:
         self._done: dict[tuple[object, ...], Jaxpr] = {}
         self._known: Known = {}
         self._types: dict[object, ShapedArray] = {}  # ours, by JAX's
+        self._read_before: dict[object, ReadBefore] = {}
         self._implemented: dict[tuple[object, ...], JaxClosedJaxpr] = {}  # what other libraries' primitives compute
         self._kept: list[Request] = []  # what `_done` identifies by id
         self._region: Region | None = None  # what the program that goes on now is within
@@ -213,6 +215,12 @@ class Importer:
         elif name == "linear_call":
             primitive, args = yield from transposable(eqn, args, rules)
         else:
+            key = key_of(eqn, args, expected)
+            known = None if key is None else self._read_before.get(key)
+            if known is not None:
+                for i, step in known.steps:
+                    (args[i],) = ctx.bind(step, args[i])
+                return ctx.bind(known.primitive, *args)
             params = yield from self._parameters(eqn, rules)
             if name in EXPANSIONS:
                 return EXPANSIONS[name](ctx, {key: STANDARD.resolve(value) for key, value in params.items()}, args)
@@ -223,10 +231,12 @@ class Importer:
             if name not in STANDARD:
                 program = yield request(self._implementation(eqn, args), rules)
                 return ctx.bind(adopted(eqn, program, expected, _Alone(self._region)), *args)
-            for i, steps in enumerate(STANDARD.conversions(name, avals)):
-                for step in steps:
-                    (args[i],) = ctx.bind(step, args[i])
+            steps = [(i, step) for i, steps in enumerate(STANDARD.conversions(name, avals)) for step in steps]
+            for i, step in steps:
+                (args[i],) = ctx.bind(step, args[i])
             primitive = STANDARD.read(name, params, [arg.aval for arg in args], expected)
+            if key is not None and not holds_programs(primitive):
+                self._read_before[key] = ReadBefore(tuple(steps), primitive)
         return ctx.bind(primitive, *args)
 
     def _implementation(self, eqn: JaxprEqn, args: Sequence[Atom]) -> JaxClosedJaxpr:

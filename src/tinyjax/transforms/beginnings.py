@@ -43,7 +43,11 @@ class Beginnings:
         apart = [each for each in several if not self._shared(each)] if self._shared(best) else []
         if apart:
             return min(apart, key=self._turns)
-        return min([best, *(each for each in several if each.start == best.start)], key=self._turns)
+        found = min([best, *(each for each in several if each.start == best.start)], key=self._turns)
+        if found.period == best.period or not run.others:
+            return found
+        # What the single blocks read fits nowhere: it is in stacks in turn.
+        return min([found, *(evolve(found, start=start) for start in (run.start, *run.others))], key=self._misfits)
 
     def _misfits(self, run: Run) -> int:
         """How many operands are rows in some blocks, and in others are not, or those of another stack."""
