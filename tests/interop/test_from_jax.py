@@ -22,7 +22,7 @@ from tinyjax import ClosedJaxpr, ShapedArray, ir
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import InputError, MissingRuleError, UnsupportedError, X64DisabledError
-from tinyjax.interop.jax import from_jax, to_jax
+from tinyjax.interop.jax import from_jax, of_jax, to_jax
 
 Matrix: TypeAlias = npt.NDArray[np.float64]
 NO_FUNCTION: Any = 3
@@ -111,6 +111,21 @@ def test_imported_programs_go_back_to_jax(name: str) -> None:
 def test_importing_again_gives_the_same_program(name: str) -> None:
     assert from_jax(to_jax(imported(name)), X) == imported(name)
     assert from_jax(jax.make_jaxpr(FUNCTIONS[name])(X)) == imported(name)
+
+
+def test_equations_that_differ_in_a_parameter_alone_are_other_ones() -> None:
+    """What was read of one is read again only where every parameter, operand and result is the same."""
+
+    def f(x: jax.Array) -> list[jax.Array]:
+        sums = [jax.lax.cumsum(x, axis, reverse=reverse) for axis in (0, 1) for reverse in (False, True)]
+        powers = [x**n for n in (2, 3, 2)]
+        narrow = [y.astype(dtype) for y in (x, x * 2.0) for dtype in ("float32", "int8", "float32")]
+        return [*sums, *powers, *narrow, *(jnp.sum(y, axis) for y in sums[:2] for axis in (0, 1, 0))]
+
+    found = tj.jit(of_jax(f))(X)
+    for one, other in zip(found, jax.jit(f)(X), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 def test_types_are_those_of_jax_weak_ones_too() -> None:

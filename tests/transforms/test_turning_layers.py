@@ -12,6 +12,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.transforms.test_layered import close
 from tests.transforms.test_penalties import lines, weights
+from tinyjax.control.scan import Scan
 
 HALF: Final = 2
 X: Final = np.linspace(-1.0, 1.0, 4 * HALF).reshape(2, 2 * HALF)
@@ -61,3 +62,25 @@ def test_what_is_compiled_has_one_size(model: Callable[[Any, Any], Any]) -> None
 def test_results_are_the_same(model: Callable[[Any, Any], Any], depth: int) -> None:
     layers, f = weights(depth), step(model)
     close(tj.jit(f, reroll=True)(layers, X), f(layers, X))
+
+
+def test_updates_begin_where_their_rows_do() -> None:
+    """Weights of the layers that the loop leaves out come before the others: nothing is joined for them."""
+
+    def loss(layers: Any, x: Any) -> Any:
+        total: Any = tnp.zeros(len(x))
+        for i, layer in enumerate(layers):
+            a, b = (x[:, HALF:], x[:, :HALF]) if i % 2 else (x[:, :HALF], x[:, HALF:])
+            scale = tnp.tanh(a @ layer["s"] + layer["b"])
+            b = b * tnp.exp(scale) + a @ layer["t"]
+            total = total + tnp.sum(scale, -1)
+            x = tnp.concatenate([b, a] if i % 2 else [a, b], -1)
+        return tnp.mean(tnp.sum(x * x, -1) - total)
+
+    rng = np.random.default_rng(0)
+    shapes = {"s": (HALF, HALF), "t": (HALF, HALF), "b": (HALF,)}
+    layers = [{key: 0.2 * rng.normal(size=shape) for key, shape in shapes.items()} for _ in range(192)]
+    program = tj.jit(step(loss), reroll=True).trace(layers, X)
+    loops = [eqn.primitive for eqn in program.eqns if isinstance(eqn.primitive, Scan)]
+    assert [(loop.length, loop.reverse) for loop in loops] == [(95, False), (95, True)]
+    assert all(eqn.primitive.name != "unstack" or eqn.invars[0].aval.shape[0] == 95 for eqn in program.eqns)
