@@ -302,6 +302,7 @@ from tinyjax.primitives.shaping import rev as rev
 from tinyjax.primitives.shaping import squeeze as squeeze
 from tinyjax.primitives.sinks import DceSink as DceSink
 from tinyjax.primitives.slicing import Concatenate as Concatenate
+from tinyjax.primitives.slicing import Joint as Joint
 from tinyjax.primitives.slicing import Pad as Pad
 from tinyjax.primitives.slicing import Slice as Slice
 from tinyjax.primitives.slicing import Split as Split
