@@ -45,6 +45,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "patches-order": lambda m: m.conv_general_dilated_patches(
         ONE, (3,), (2,), [(1, 1)], dimension_numbers=("CNH", "OIH", "HCN")
     ),
+    "patches-of-bools": lambda m: m.conv_general_dilated_patches(ONE > 0, (3,), (2,), "SAME"),
     "local": lambda m: m.conv_general_dilated_local(ONE, numbers("float64", 4, 6, 5), (1,), "VALID", (2,)),
     "local-order": lambda m: m.conv_general_dilated_local(
         X, numbers("float32", 16, 6, 3, 3), (1, 2), "SAME", (2, 2), dimension_numbers=("NHWC", "IWHO", "CWNH")

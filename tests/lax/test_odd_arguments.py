@@ -107,7 +107,7 @@ def test_more_axes_than_arrays_have() -> None:
 
 def test_patches_of_what_holds_no_numbers() -> None:
     keys: Any = tj.random.split(tj.random.key(0), 4)[None, None]
-    for x in (np.zeros((1, 1, 4), bool), np.zeros((1, 1, 4), jax.dtypes.float0), keys):
+    for x in (np.zeros((1, 1, 4), jax.dtypes.float0), keys):
         with pytest.raises((TypingError, ShapeError), match="conv_general_dilated_patches: lhs holds numbers"):
             lax.conv_general_dilated_patches(x, (2,), (1,), "VALID")
 
@@ -172,11 +172,11 @@ def test_one_order_and_one_function() -> None:
         linalg.funm(B, nothing)
 
 
-@pytest.mark.parametrize("optimize", [0, 1, True, [(0, 1)], "greedy"])
+@pytest.mark.parametrize("optimize", [0, 1, True, None, [(0, 1)], "greedy"])
 def test_orders_of_products(optimize: Any) -> None:
     np.testing.assert_array_equal(tnp.einsum("ij,jk", B, B, optimize=optimize), B @ B)
     with pytest.raises(InputError, match="einsum: optimize is True or False"):
-        tnp.einsum("ij,jk", B, B, optimize=None)  # type: ignore[arg-type]
+        tnp.einsum("ij,jk", B, B, optimize=2.5)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("given", ["lapack", 7, jax.lax.linalg.SvdAlgorithm.QR])

@@ -32,6 +32,14 @@ class Model:
         return a * b
 
 
+class Silent(Model):
+    """What doesn't tell its signature."""
+
+    @property
+    def __signature__(self) -> Any:
+        raise TypeError("no signature")
+
+
 @wraps(f)
 def wrapped(*args: Any, **kwargs: Any) -> Any:
     return f(*args, **kwargs)
@@ -52,6 +60,7 @@ GENERAL: Callable[..., Any] = f
         (lambda: tj.make_jaxpr(wrapped)({"w": 1.0}, 1.0), ("p['w']", "x")),
         (lambda: tj.make_jaxpr(Model().method)(1.0, 2.0), ("a", "b")),
         (lambda: tj.make_jaxpr(Model())(1.0, 2.0), ("a", "b")),
+        (lambda: tj.make_jaxpr(Silent())(1.0, 2.0), ("0", "1")),
         (lambda: tj.make_jaxpr(tj.grad(GENERAL))({"w": 1.0}, 1.0), ("p['w']", "x")),
         (lambda: tj.make_jaxpr(tj.jit(tj.vmap(f)))({"w": np.ones(2)}, np.ones(2)), ("p['w']", "x")),
         (tj.make_jaxpr(lambda: 1.0), ()),

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tinyjax.arrays.products import PrecisionLike, asked_precision
 from tinyjax.arrays.shaping import integer, integers, moveaxis
 from tinyjax.errors import InputError, ShapeError, TypingError
-from tinyjax.ir.dtypes import NUMERIC, as_dtype
+from tinyjax.ir.dtypes import BOOL, NUMERIC, as_dtype
 from tinyjax.ir.shapes import as_shape
 from tinyjax.lax.binding import operands, padding_pairs, strict
 from tinyjax.lax.explicit import computed
@@ -305,8 +305,8 @@ def conv_general_dilated_patches(
     """
     x, window = as_array(lhs), as_shape(integers(filter_shape, "conv_general_dilated_patches: a size of filter_shape"))
     numbers = conv_dimension_numbers(x.aval.shape, (1, 1, *window), dimension_numbers)
-    if x.aval.dtype not in NUMERIC:
-        raise TypingError(f"conv_general_dilated_patches: lhs holds numbers, got {x.aval}")
+    if x.aval.dtype not in NUMERIC and x.aval.dtype != BOOL:
+        raise TypingError(f"conv_general_dilated_patches: lhs holds numbers or bools, got {x.aval}")
     channels, size = x.aval.shape[numbers.lhs_spec[1]], math.prod(window)
     each = np.eye(size, dtype=x.aval.dtype).reshape(size, 1, *window)
     kernel = np.moveaxis(np.concatenate([each] * channels), (0, 1), numbers.rhs_spec[:2])

@@ -237,16 +237,16 @@ def parameters_of(f: Callable[..., object], treedef: PyTreeDef) -> Parameters:
         inner = parameters_of(f, treedef)
         return Parameters(tuple([inner.name(i) for i in positions]))
     found: object = f
-    while not hasattr(found, "__signature__") and (wrapped := getattr(found, "__wrapped__", None)) is not None:
-        found = wrapped
-    if type(found) is FunctionType and not hasattr(found, "__signature__"):
-        code = found.__code__
-        count = code.co_argcount
-        rest = code.co_varnames[count + code.co_kwonlyargcount] if code.co_flags & inspect.CO_VARARGS else None
-        return Parameters(code.co_varnames[:count], rest)
     try:
+        while not hasattr(found, "__signature__") and (wrapped := getattr(found, "__wrapped__", None)) is not None:
+            found = wrapped
+        if type(found) is FunctionType and not hasattr(found, "__signature__"):
+            code = found.__code__
+            count = code.co_argcount
+            rest = code.co_varnames[count + code.co_kwonlyargcount] if code.co_flags & inspect.CO_VARARGS else None
+            return Parameters(code.co_varnames[:count], rest)
         parameters = list(inspect.signature(f).parameters.values())
-    except (TypeError, ValueError):
+    except (TypeError, ValueError):  # also of a `__signature__` that is a property
         return Parameters(())
     ordered = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return Parameters(tuple(ordered), next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None))
