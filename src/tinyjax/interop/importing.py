@@ -183,7 +183,7 @@ class Importer:
     ) -> Step[Sequence[Atom]]:  # fmt: skip
         """The results of an equation."""
         name = eqn.primitive.name
-        if expected and all(aval.dtype == FLOAT0 for aval in expected) and not eqn.effects:
+        if expected and all(aval.dtype.kind == "V" and aval.dtype == FLOAT0 for aval in expected) and not eqn.effects:
             return [no_bits(ctx, aval) for aval in expected]
         if name in ("random_wrap", "random_unwrap", "random_clone") and [arg.aval for arg in args] == list(expected):
             return args  # keys that are arrays of integers already
@@ -357,7 +357,8 @@ class _NoSuchPrimitiveError(UnsupportedError):
 
 def _lying(ctx: StagingContext, eqn: JaxprEqn, outs: Sequence[Atom]) -> Sequence[Atom]:
     """The results of an equation; where it says how they are to lie on a mesh, as constraints."""
-    asked = plain(eqn.params.get("out_sharding", eqn.params.get("sharding")))
+    said = eqn.params.get("out_sharding", eqn.params.get("sharding"))
+    asked = None if said is None else plain(said)
     if eqn.primitive.name == "sharding_constraint" or not isinstance(asked, NamedSharding) or not asked.spec.names:
         return outs
     return [constrained(ctx, out, asked) for out in outs]

@@ -62,10 +62,13 @@ def lacks_of(program: Jaxpr, types: Mapping[str, int]) -> tuple[Lack, ...]:
 
     What is within a function of JAX's own has no line of the user's: it gets those of the equations that apply it.
     """
+    programs = nested_programs(program)
+    if not types and not any(type(eqn.primitive) is _Missing for nested in programs for eqn in nested.eqns):
+        return ()
     counts = Counter(types)
     lines: defaultdict[str, dict[SourceInfo, None]] = defaultdict(dict)
     without: dict[Jaxpr, set[str]] = {}  # what of each program has no line in it
-    for nested in nested_programs(program):
+    for nested in programs:
         own: set[str] = set()
         for eqn in nested.eqns:
             primitive = eqn.primitive
