@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -166,6 +167,10 @@ def test_arguments_that_are_not_as_annotated_are_named() -> None:
         (lambda: sharding.make_single_device_sharding(odd), "device takes OneDevice, got 3"),
         (lambda: jaxpr_as_fun(odd), "closed_jaxpr is a ClosedJaxpr"),
         (lambda: tj.named_scope(odd), "named_scope takes a name, got 3"),
+        (lambda: tnp.tril_indices(3, 2**70), "tril_indices: an integer among its arguments is too large"),
+        (lambda: special.bernoulli(2**40), "bernoulli: an integer among its arguments is too large"),
+        (lambda: tnp.trim_zeros(tj.random.key(0)), "trim_zeros: filt is a key of random numbers"),
+        (lambda: tnp.spacing(np.ones(2, ml_dtypes.float8_e5m2)), "spacing takes no arrays of dtype float8_e5m2"),
     ]
     for call, said in calls:
         with pytest.raises(InputError, match=said) as caught:

@@ -22,11 +22,13 @@ _NO_ARRAY: Final = (str, bytes, dict, set, frozenset, slice, type, types.Functio
 
 
 def misfit(function: types.FunctionType, arguments: Mapping[str, object]) -> str | None:
-    """What to say of the first such argument: "strides takes Sequence[int] | None, got 5".
+    """What to say of the first such argument, or of one that is a key: "strides takes Sequence[int] | None, got 5".
 
     It raises what the user's objects raise when they are shown.
     """
     for name, value in arguments.items():
+        if getattr(getattr(value, "dtype", None), "names", None):  # as those of records, which keys are
+            return f"{name} is a key of random numbers, of which this takes none: tinyjax.random.bits(key) is a number"
         parameter = signature(function).parameters[name]
         said = parameter.annotation
         if not isinstance(said, str) or parameter.kind is Parameter.VAR_KEYWORD:

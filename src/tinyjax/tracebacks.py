@@ -19,9 +19,11 @@ from inspect import signature
 from types import FunctionType, TracebackType
 from typing import Final, ParamSpec, TypeVar
 
+import numpy as np
+
 from tinyjax.annotated import misfit
 from tinyjax.called import say_call
-from tinyjax.errors import AllocationError, InputError, TinyjaxError, UnforeseenError
+from tinyjax.errors import AllocationError, ChoiceError, InputError, IntegerSizeError, TinyjaxError, UnforeseenError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -269,6 +271,10 @@ def _better(error: Exception, function: FunctionType, arguments: Mapping[str, ob
     name = function.__name__
     if isinstance(error, MemoryError) or _TOO_LARGE.search(str(error)):
         return AllocationError(f"{name} failed on these arguments for want of memory: {error}. Check their sizes.")
+    if isinstance(error, OverflowError):
+        return IntegerSizeError(f"{name}: an integer among its arguments is too large: {error}")
+    if isinstance(error, KeyError) and error.args and isinstance(error.args[0], np.dtype):
+        return ChoiceError(f"{name} takes no arrays of dtype {error.args[0].name}: convert them before")
     if isinstance(error, TypeError) and (called := _CALLED.match(str(error))):
         for parameter, value in arguments.items():
             functions = value if isinstance(value, list | tuple) else (value,)
@@ -334,7 +340,7 @@ def _is_own(file: str) -> bool:
 
 def is_helper(file: str) -> bool:
     """Whether a file is part of Python, or of what the library is built on."""
-    if file.startswith(_MADE):
+    if file.startswith(_MADE) or file.partition(os.sep)[0] in _HELPERS:  # that of what Cython compiles is relative
         return True
     if file.startswith(_STANDARD) and f"{os.sep}site-packages{os.sep}" not in file:
         return True

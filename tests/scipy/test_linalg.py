@@ -127,6 +127,12 @@ def test_axes_before_those_of_matrices_are_broadcast(left: tuple[int, ...], righ
         np.testing.assert_allclose(ours.solve(matrix, b, assume_a=how), solution(matrix), 1e-8, 1e-9)
 
 
+def test_the_complex_schur_form_of_infinite_matrices() -> None:
+    x = np.array([[1.0, 0.0], [0.0, -np.inf]])
+    for mine, other in zip(ours.schur(x, "complex"), theirs.schur(x, "complex"), strict=True):
+        np.testing.assert_array_equal(np.asarray(mine), np.asarray(other))
+
+
 @pytest.mark.parametrize(
     ("f", "error", "message"),
     [

@@ -208,6 +208,14 @@ ANYWHERE = np.concatenate([np.linspace(-12, 12, 49), [1e-9, -1e-9, 25.3, 1e3, 1e
 PLANE = (np.linspace(-9.3, 9, 21)[:, None] + 1j * np.linspace(-5, 12, 18)[None]).ravel()
 
 
+def test_wofz_of_large_numbers() -> None:
+    """SciPy's infinities, on the imaginary axis and off it, where a product with a real number would have nan."""
+    z = np.array([complex(0, -np.inf), complex(np.inf, 0), 1 - 30j, -2 - 40j, 1 - 2j])
+    for f in (ours.wofz, jit(ours.wofz)):
+        np.testing.assert_allclose(np.asarray(f(z)), special.wofz(z), 1e-13)
+    assert float(ours.erfcx(complex(-np.inf, 0)).real) == np.inf
+
+
 @pytest.mark.parametrize("name", ["erfcx", "dawsn", "spence", "fresnel", "sici", "wofz", "loggamma"])
 def test_integrals(name: str) -> None:
     """Of real numbers, and those that take complex ones."""

@@ -11,7 +11,16 @@ import numpy.typing as npt
 
 from tinyjax.arrays import along_axis, reductions, shaping
 from tinyjax.arrays.arithmetic import conjugate, remainder
-from tinyjax.arrays.elementwise import LARGEST, astype, constant_like, promote, promote_inexact, user_dtype, where
+from tinyjax.arrays.elementwise import (
+    LARGEST,
+    astype,
+    broadcast_to,
+    constant_like,
+    promote,
+    promote_inexact,
+    user_dtype,
+    where,
+)
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, expand_dims, integer, moveaxis, ravel
 from tinyjax.errors import ChoiceError, InputError, ShapeError
@@ -22,6 +31,7 @@ from tinyjax.numpy.creation import asarray, linspace
 from tinyjax.numpy.elementwise import exp, log
 from tinyjax.numpy.indexing import searchsorted
 from tinyjax.numpy.joining import concatenate
+from tinyjax.numpy.logic import isnan
 from tinyjax.numpy.manipulation import flip
 from tinyjax.numpy.reductions import diff
 from tinyjax.numpy.signatures import Nested
@@ -155,7 +165,7 @@ def interp(
         places = concatenate([places[-1:] - turn, places, places[:1] + turn])
         values = concatenate([values[-1:], values, values[:1]])
     if places.size == 1:
-        inner = values[0] + 0 * astype(at, values.dtype)
+        inner = broadcast_to(values[0], at.shape)
     else:
         i = searchsorted(places, at, "right").clip(1, places.size - 1)
         start, width = values[i - 1], places[i] - places[i - 1]
@@ -364,11 +374,13 @@ def geomspace(
     out = powers * shaping.expand_dims(sign, at)
     # The ends are exact.
     parts: list[Array] = []
+    kept = out.shape[:at] + out.shape[at + 1 :]
+    first, last = broadcast_to(low, kept), broadcast_to(where(isnan(low), low, high), kept)
     if count > 0:
-        parts.append(shaping.expand_dims(low + 0 * high, at))
+        parts.append(shaping.expand_dims(first, at))
         key = (slice(None),) * at
         parts.append(out[(*key, slice(1, -1 if endpoint else None))] if count > 1 else out[(*key, slice(0, 0))])
         if endpoint and count > 1:
-            parts.append(shaping.expand_dims(high + 0 * low, at))
+            parts.append(shaping.expand_dims(last, at))
         out = concatenate(parts, at)
     return out if chosen is None else astype(out, chosen)

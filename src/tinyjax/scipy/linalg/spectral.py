@@ -132,8 +132,8 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     if output not in ("real", "complex"):
         raise ChoiceError(f"Expected 'output' to be either 'real' or 'complex', got {output!r}")
     x = inexact(a)
-    if output == "complex" and not tnp.iscomplexobj(x):
-        x = x + 0j * x
+    if output == "complex":
+        x = x.astype(tnp.result_type(x, np.complex64))
     form, vectors = lax.linalg.schur(x)
     return form, vectors
 

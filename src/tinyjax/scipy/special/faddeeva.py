@@ -35,7 +35,7 @@ def _coefficients(terms: int, width: float) -> tuple[float, ...]:
 
 def _upper(z: Array) -> Array:
     """exp(-z²) erfc(-iz) where the imaginary part of z isn't negative."""
-    rotated, width = 1j * z, _terms(z)[1]
+    rotated, width = _turned(z), _terms(z)[1]
     below = 1 / (width - rotated)
     return _expansion((width + rotated) * below, below)
 
@@ -50,6 +50,11 @@ def _expansion(quotient: Array, below: Array) -> Array:
 def _widened(x: Array) -> Array:
     """Half precision in single."""
     return x if x.dtype in {FLOAT32, FLOAT64} else tnp.astype(x, FLOAT32)
+
+
+def _turned(z: Array) -> Array:
+    """1j times z, which is no nan at infinity."""
+    return lax.complex(-z.imag, z.real)
 
 
 def wofz(z: ArrayLike) -> Array:
@@ -69,8 +74,11 @@ def _wofz(z: Array) -> Array:
     lower = tnp.imag(z) < 0
     infinite = tnp.isinf(tnp.real(z)) | tnp.isinf(tnp.imag(z))
     above = tnp.where(infinite, 0, _upper(tnp.where(lower, -z, z)))
-    squared = tnp.where(lower, z, 0)
-    return tnp.where(lower, 2 * lax.exp(-squared * squared) - above, above)
+    below = tnp.where(lower, z, 0)
+    x, y = below.real, below.imag
+    square = lax.complex((y - x) * (y + x), tnp.where(x == 0, 0, -2 * x * y))  # -z², on the axis without nan
+    half = lax.exp(square)
+    return tnp.where(lower, half + half - above, above)  # 2 * half has nan where it is infinite
 
 
 def _wofz_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
@@ -90,7 +98,7 @@ def erfcx(x: ArrayLike) -> Array:
     """
     given = as_array(x)
     if given.dtype in COMPLEXES:
-        return wofz(1j * given)
+        return wofz(_turned(given))
     (found,) = floats("erfcx", given)
     return tnp.astype(_erfcx(_widened(found)), found.dtype)
 
