@@ -13,7 +13,7 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax import ir, lax, sharding
+from tinyjax import checkpoints, ir, lax, sharding
 from tinyjax.called import shown
 from tinyjax.errors import (
     AllocationError,
@@ -21,6 +21,7 @@ from tinyjax.errors import (
     ParseError,
     ShapeError,
     TinyjaxError,
+    TreeError,
     TypingError,
     UnforeseenError,
 )
@@ -169,6 +170,9 @@ def test_arguments_that_are_not_as_annotated_are_named() -> None:
         (lambda: tj.named_scope(odd), "named_scope takes a name, got 3"),
         (lambda: tnp.tril_indices(3, 2**70), "tril_indices: an integer among its arguments is too large"),
         (lambda: special.bernoulli(2**40), "bernoulli: an integer among its arguments is too large"),
+        (lambda: checkpoints.save(odd, 1.0), "save: path is that of a folder, a string or a Path, got 3"),
+        (lambda: checkpoints.load(""), "load: path is that of a folder, a string or a Path, got ''"),
+        (lambda: tj.tools.save_html(odd, program), r"path takes str \| os.PathLike\[str\], got 3"),
         (lambda: tnp.trim_zeros(tj.random.key(0)), "trim_zeros: filt is a key of random numbers"),
         (lambda: tnp.spacing(np.ones(2, ml_dtypes.float8_e5m2)), "spacing takes no arrays of dtype float8_e5m2"),
     ]
@@ -177,6 +181,16 @@ def test_arguments_that_are_not_as_annotated_are_named() -> None:
             call()
         assert not isinstance(caught.value, UnforeseenError)
         assert {frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)} == {__file__}
+
+
+def test_keys_of_dictionaries_that_cannot_be_sorted() -> None:
+    mixed: Any = {1: 1.0, "a": 2.0}
+    calls = tj.jit(lambda x: x), tj.grad(lambda x: x[1]), tj.tree.flatten_with_path, lambda t: tj.tree.map(abs, t)
+    for call in calls:
+        with pytest.raises(TreeError, match=r"'<' not supported .* Use keys of one type, such as strings") as caught:
+            call(mixed)
+        frames = traceback.extract_tb(caught.value.__traceback__)
+        assert {frame.filename for frame in frames} == {__file__}
 
 
 def test_methods_say_how_they_were_called() -> None:

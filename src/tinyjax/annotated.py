@@ -53,6 +53,9 @@ def _fits(value: object, kind: str, names: Mapping[str, object]) -> bool:
         return value is None
     if kind == "ArrayLike":
         return value is not None and (not isinstance(value, _NO_ARRAY) or hasattr(value, "__jax_array__"))
+    module, _, attribute = kind.partition(".")
+    if attribute:  # os.PathLike
+        return _is_of(value, getattr(names.get(module), attribute, None))
     for home in (names, vars(builtins), vars(collections.abc)):
         if kind in home:
             return _is_of(value, home[kind])

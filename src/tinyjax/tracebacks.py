@@ -23,7 +23,15 @@ import numpy as np
 
 from tinyjax.annotated import misfit
 from tinyjax.called import say_call
-from tinyjax.errors import AllocationError, ChoiceError, InputError, IntegerSizeError, TinyjaxError, UnforeseenError
+from tinyjax.errors import (
+    AllocationError,
+    ChoiceError,
+    InputError,
+    IntegerSizeError,
+    TinyjaxError,
+    TreeError,
+    UnforeseenError,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,7 +68,7 @@ def filtered(function: Callable[P, R], says: bool | None = None) -> Callable[P, 
                     _say_call(error, function, args, kwargs, says or own)
                 show_users_frames(error)
                 raise
-        except InputError as error:
+        except TinyjaxError as error:
             show_users_frames(error)
             raise
 
@@ -80,7 +88,7 @@ def filtered_method(method: Callable[[T], R], says: bool = False) -> Callable[[T
                     _say_call(error, method, (x,), {})
                 show_users_frames(error)
                 raise
-        except InputError as error:
+        except TinyjaxError as error:
             show_users_frames(error)
             raise
 
@@ -100,7 +108,7 @@ def filtered_operator(method: Callable[[T, object], R], says: bool = False) -> C
                     _say_call(error, method, (x, y), {})
                 show_users_frames(error)
                 raise
-        except InputError as error:
+        except TinyjaxError as error:
             show_users_frames(error)
             raise
 
@@ -266,11 +274,13 @@ def _say(error: TinyjaxError, function: FunctionType, args: Sequence[object], kw
         say_call(error, function, args, kwargs)
 
 
-def _better(error: Exception, function: FunctionType, arguments: Mapping[str, object]) -> InputError:
+def _better(error: Exception, function: FunctionType, arguments: Mapping[str, object]) -> TinyjaxError:
     """What to say in place of an error of Python's or NumPy's."""
     name = function.__name__
     if isinstance(error, MemoryError) or _TOO_LARGE.search(str(error)):
         return AllocationError(f"{name} failed on these arguments for want of memory: {error}. Check their sizes.")
+    if (unsorted := unsorted_keys(error)) is not None:
+        return unsorted
     if isinstance(error, OverflowError):
         return IntegerSizeError(f"{name}: an integer among its arguments is too large: {error}")
     if isinstance(error, KeyError) and error.args and isinstance(error.args[0], np.dtype):
@@ -287,6 +297,16 @@ def _better(error: Exception, function: FunctionType, arguments: Mapping[str, ob
         f"{name} failed on these arguments, by {type(error).__name__}: {error}. Check their types and shapes; if they "
         "are as its docstring says, please report this with the traceback that the environment variable "
         f"{VARIABLE}=off shows."
+    )
+
+
+def unsorted_keys(error: Exception) -> TreeError | None:
+    """The error for a dictionary in a tree, if it is its keys that jaxlib can't sort."""
+    if not (isinstance(error, ValueError) and "sorting pytree dictionary keys" in str(error)):
+        return None
+    return TreeError(
+        f"a dictionary in a tree has keys that can't be sorted: {error.__cause__ or error}. Use keys of one type, such "
+        "as strings."
     )
 
 

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tinyjax.backend.early import without_jax
+from tinyjax.tracebacks import unsorted_keys
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -61,3 +62,13 @@ def flattener() -> Flatten:
         return leaves, treedef
 
     return flatten
+
+
+def flatten(tree: object, is_leaf: IsLeaf | None = None) -> tuple[list[object], PyTreeDef]:
+    """The leaves of a tree, and its structure."""
+    try:
+        return flattener()(tree, is_leaf)
+    except ValueError as error:
+        if (unsorted := unsorted_keys(error)) is None:
+            raise
+        raise unsorted from None

@@ -14,7 +14,7 @@ from attrs import evolve
 from tinyjax import backend
 from tinyjax import tree as trees
 from tinyjax.checkpoints.locking import in_use
-from tinyjax.checkpoints.manifest import MANIFEST, Manifest, Part, Saved, of_bytes, read_manifest
+from tinyjax.checkpoints.manifest import MANIFEST, Manifest, Part, Saved, folder_at, of_bytes, read_manifest
 from tinyjax.checkpoints.trees import rebuilt
 from tinyjax.errors import FileFormatError, InputError
 from tinyjax.ir.aval import ShapedArray
@@ -56,7 +56,7 @@ def load(path: str | os.PathLike[str], like: Any = None, shardings: Any = None) 
     ...     tj.checkpoints.load(folder, shardings=rows)["w"].sharding == rows
     True
     """
-    folder = Path(path)
+    folder = folder_at("load", path)
     while True:
         text = _content(folder)
         reader = _Reader(folder, _parsed(folder, text))

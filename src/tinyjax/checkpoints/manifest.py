@@ -12,7 +12,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import os
 import re
+from pathlib import Path
 from typing import Any, Final, final
 
 import attrs
@@ -70,6 +72,14 @@ class Manifest:
         arrays = [{**attrs.asdict(array), "dtype": short_name(array.dtype)} for array in self.arrays]
         content = {"format": FORMAT, "folder": self.folder, "tree": self.tree, "arrays": arrays}
         return json.dumps({**content, "sha256": _hash_of(content)}, indent=1)
+
+
+def folder_at(name: str, path: str | os.PathLike[str]) -> Path:
+    """The folder at a path; an InputError for what is none."""
+    given: object = path
+    if not isinstance(given, str | os.PathLike) or not (said := os.fspath(given)) or "\0" in str(said):
+        raise InputError(f"{name}: path is that of a folder, a string or a Path, got {path!r}")
+    return Path(path)
 
 
 def _hash_of(content: object) -> str:

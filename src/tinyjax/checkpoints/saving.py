@@ -20,7 +20,7 @@ from tinyjax import tree as trees
 from tinyjax.atomic import replacing
 from tinyjax.backend.process import PROCESS
 from tinyjax.checkpoints.locking import alone, in_use, unused
-from tinyjax.checkpoints.manifest import FOLDER, MANIFEST, UNFINISHED, Manifest, Part, Saved, to_bytes
+from tinyjax.checkpoints.manifest import FOLDER, MANIFEST, UNFINISHED, Manifest, Part, Saved, folder_at, to_bytes
 from tinyjax.checkpoints.trees import described
 from tinyjax.errors import DisagreementError, DistributedError, InputError
 from tinyjax.ir.dtypes import HostArray, short_name
@@ -57,9 +57,9 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     ...     checkpoints.load(folder + "/newest")["step"]
     Array(1, dtype=int64, weak_type=True)
     """
+    folder = folder_at("save", path)
     leaves, _ = trees.flatten_with_path(tree)
     values = [(trees.keystr(where), _value(trees.keystr(where), leaf)) for where, leaf in leaves]
-    folder = Path(path)
     own = folder / f"save-{os.urandom(8).hex()}"
     with ExitStack() as stack:
         if backend_index() == 0:

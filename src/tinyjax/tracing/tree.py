@@ -9,15 +9,16 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import zip_longest
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tinyjax.backend.trees import flattener, with_paths
+from tinyjax.backend import trees
 from tinyjax.errors import TreeError
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 T = TypeVar("T")
+flatten: Final = trees.flatten
 
 
 @cache
@@ -26,11 +27,6 @@ def tree_util() -> ModuleType:
     from jax import tree_util
 
     return tree_util
-
-
-def flatten(tree: object, is_leaf: Callable[[object], bool] | None = None) -> tuple[list[object], PyTreeDef]:
-    """The leaves of a tree, and its structure."""
-    return flattener()(tree, is_leaf)
 
 
 def unflatten(treedef: PyTreeDef, leaves: Sequence[object]) -> Any:  # the user's own type of tree
@@ -75,7 +71,7 @@ def paths(treedef: PyTreeDef) -> list[str]:
     """Where each leaf of a structure is, such as `[0]['weights']`."""
     try:
         tree = treedef.unflatten(range(treedef.num_leaves))
-        found = with_paths(tree)
+        found = trees.with_paths(tree)
     except Exception:  # noqa: BLE001 (of a user's constructor, which may want arrays)
         found = []
     if len(found) < treedef.num_leaves:
@@ -129,7 +125,7 @@ def prefix_difference(prefix: object, full: object) -> str | None:
 
 def _children(tree: object) -> dict[str, object]:
     """The children of a node by their keys; of a leaf, itself by ""."""
-    return dict(with_paths(tree, lambda x: x is not tree))
+    return dict(trees.with_paths(tree, lambda x: x is not tree))
 
 
 def shown(treedef: PyTreeDef) -> str:
