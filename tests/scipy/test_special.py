@@ -110,6 +110,11 @@ def test_compiled() -> None:
         np.testing.assert_allclose(np.asarray(got), np.asarray(want), 1e-10, 1e-14)
 
 
+def test_log_ndtr_is_as_exact_compiled() -> None:
+    x = np.linspace(-3, 3, 301)  # XLA's log1p for CPUs has 14 digits somewhere
+    np.testing.assert_allclose(np.asarray(jit(ours.log_ndtr)(x)), special.log_ndtr(x), 5e-15)
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.floats(-40, 40), st.floats(1e-300, 1 - 1e-16))
 def test_the_normal_distribution(x: float, p: float) -> None:
