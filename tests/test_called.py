@@ -170,6 +170,9 @@ def test_arguments_that_are_not_as_annotated_are_named() -> None:
         (lambda: tj.named_scope(odd), "named_scope takes a name, got 3"),
         (lambda: tnp.tril_indices(3, 2**70), "tril_indices: an integer among its arguments is too large"),
         (lambda: special.bernoulli(2**40), "bernoulli: an integer among its arguments is too large"),
+        (lambda: tj.tree.unflatten(odd, [1]), "unflatten: treedef takes PyTreeDef, got 3"),
+        (lambda: tj.tree_util.treedef_tuple([odd]), "treedef_tuple takes structures of trees"),
+        (lambda: tj.tree.map(np.int32, (1, 2), (3, 4)), "map calls a function that doesn't take the arguments"),
         (lambda: checkpoints.save(odd, 1.0), "save: path is that of a folder, a string or a Path, got 3"),
         (lambda: checkpoints.load(""), "load: path is that of a folder, a string or a Path, got ''"),
         (lambda: tj.tools.save_html(odd, program), r"path takes str \| os.PathLike\[str\], got 3"),
@@ -191,6 +194,16 @@ def test_keys_of_dictionaries_that_cannot_be_sorted() -> None:
             call(mixed)
         frames = traceback.extract_tb(caught.value.__traceback__)
         assert {frame.filename for frame in frames} == {__file__}
+
+
+def test_trees_that_do_not_fit() -> None:
+    pair = tj.tree.structure((0, 0))
+    for call, said in (
+        (lambda: tj.tree.transpose(pair, pair, (1, 2)), "the tree has 2 leaves, not 4"),
+        (lambda: tj.tree.leaves((1, 2), is_leaf=lambda x: x), "is_leaf says whether a node is a leaf"),
+    ):
+        with pytest.raises(TreeError, match=said):
+            call()
 
 
 def test_methods_say_how_they_were_called() -> None:

@@ -14,7 +14,7 @@ from typing import Final, SupportsIndex, Union, get_args, get_origin
 
 import numpy as np
 
-_LIBRARY: Final = __name__.partition(".")[0]
+_HOME: Final = __name__.partition(".")[0] + "."
 #: What stands between brackets, innermost first.
 _BRACKETS: Final = re.compile(r"\[[^\[\]]*\]")
 #: What is no array, and no number either.
@@ -59,8 +59,10 @@ def _fits(value: object, kind: str, names: Mapping[str, object]) -> bool:
     for home in (names, vars(builtins), vars(collections.abc)):
         if kind in home:
             return _is_of(value, home[kind])
+    if kind == "PyTreeDef":  # of jaxlib, which need not be there yet
+        return type(value).__name__ == kind
     # What only type checkers import stands in other modules of the library.
-    homes = [vars(module) for name, module in list(sys.modules.items()) if name.startswith(f"{_LIBRARY}.")]
+    homes = [vars(module) for name, module in list(sys.modules.items()) if name.startswith(_HOME)]
     found = [home[kind] for home in homes if kind in home]
     return not found or any(_is_of(value, one) for one in found)
 

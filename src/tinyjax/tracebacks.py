@@ -192,7 +192,7 @@ _BY_ARGUMENTS: Final = (
     MemoryError,
 )
 #: How Python says that a function was called in a way that it doesn't take.
-_CALLED: Final = re.compile(r"(\S+)\(\) (?:takes|missing|got|expected)\b")
+_CALLED: Final = re.compile(r"(\S+\(\)|function) (?:takes|missing|got|expected)\b")
 #: How NumPy says that an array has more elements than it can count.
 _TOO_LARGE: Final = re.compile(r"[Mm]aximum (allowed|supported) (dimension|size)|array is too big")
 _OF_PYTHON: Final = frozenset({"builtins", "numpy"})
@@ -279,8 +279,8 @@ def _better(error: Exception, function: FunctionType, arguments: Mapping[str, ob
     name = function.__name__
     if isinstance(error, MemoryError) or _TOO_LARGE.search(str(error)):
         return AllocationError(f"{name} failed on these arguments for want of memory: {error}. Check their sizes.")
-    if (unsorted := unsorted_keys(error)) is not None:
-        return unsorted
+    if (wrong := tree_error(error)) is not None:
+        return wrong
     if isinstance(error, OverflowError):
         return IntegerSizeError(f"{name}: an integer among its arguments is too large: {error}")
     if isinstance(error, KeyError) and error.args and isinstance(error.args[0], np.dtype):
@@ -288,8 +288,9 @@ def _better(error: Exception, function: FunctionType, arguments: Mapping[str, ob
     if isinstance(error, TypeError) and (called := _CALLED.match(str(error))):
         for parameter, value in arguments.items():
             functions = value if isinstance(value, list | tuple) else (value,)
-            if any(callable(f) and called[1] == getattr(f, "__qualname__", None) for f in functions):
+            if any(callable(f) and called[1] == f"{getattr(f, '__qualname__', None)}()" for f in functions):
                 return InputError(f"{name}: {parameter} doesn't take the arguments that it is called with: {error}")
+        return InputError(f"{name} calls a function that doesn't take the arguments that it is called with: {error}")
     with suppress(Exception):  # as in `_say`
         if (said := misfit(function, arguments)) is not None:
             return InputError(f"{name}: {said}")
@@ -300,8 +301,10 @@ def _better(error: Exception, function: FunctionType, arguments: Mapping[str, ob
     )
 
 
-def unsorted_keys(error: Exception) -> TreeError | None:
-    """The error for a dictionary in a tree, if it is its keys that jaxlib can't sort."""
+def tree_error(error: Exception) -> TreeError | None:
+    """The error for a dictionary in a tree, if it is its keys that jaxlib can't sort, or what `is_leaf` says."""
+    if isinstance(error, ValueError) and "is_leaf predicate returned" in str(error):
+        return TreeError(f"is_leaf says whether a node is a leaf, True or False: {error}")
     if not (isinstance(error, ValueError) and "sorting pytree dictionary keys" in str(error)):
         return None
     return TreeError(

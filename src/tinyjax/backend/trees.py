@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from tinyjax.backend.early import without_jax
-from tinyjax.tracebacks import unsorted_keys
+from tinyjax.tracebacks import tree_error
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -69,6 +69,6 @@ def flatten(tree: object, is_leaf: IsLeaf | None = None) -> tuple[list[object], 
     try:
         return flattener()(tree, is_leaf)
     except ValueError as error:
-        if (unsorted := unsorted_keys(error)) is None:
+        if (wrong := tree_error(error)) is None:
             raise
-        raise unsorted from None
+        raise wrong from None

@@ -232,6 +232,9 @@ def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_
     inner = inner_treedef
     found = leaves(tree)
     rows = [found[i * inner.num_leaves : (i + 1) * inner.num_leaves] for i in range(outer.num_leaves)]
+    expected = outer.num_leaves * inner.num_leaves
+    if structure(tree) == outer and len(found) != expected:
+        raise TreeError(f"tree.transpose: the tree has {len(found)} leaves, not {expected}, as outer of inner has")
     _tree.check_same_structure(
         "tree.transpose",
         structure(unflatten(outer, [unflatten(inner, row) for row in rows])) if _rectangular(rows, inner) else outer,

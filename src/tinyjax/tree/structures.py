@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any  # Any: of users' own nodes
 
-from tinyjax.errors import TreeError
+from tinyjax.errors import InputError, TreeError
 from tinyjax.tracing import tree as _tree
 from tinyjax.tree.nodes import is_node
 from tinyjax.tree.operations import IsLeaf
@@ -93,7 +93,11 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
     >>> treedef_tuple([tree.structure(1), tree.structure([2, 3])]) == tree.structure((1, [2, 3]))
     True
     """
-    found: PyTreeDef = _tree.tree_util().treedef_tuple(treedefs)
+    given = list(treedefs)
+    for one in given:
+        if type(one).__name__ != "PyTreeDef":  # with which jaxlib ends the process
+            raise InputError(f"treedef_tuple takes structures of trees, as tree.structure gives, got {one!r}")
+    found: PyTreeDef = _tree.tree_util().treedef_tuple(given)
     return found
 
 

@@ -144,9 +144,7 @@ def multigammaln(a: ArrayLike, d: SupportsIndex) -> Array:
     found, _ = strong_floats("multigammaln", a, size)  # bools become integers by it
     if size < 1:
         raise ShapeError(f"multigammaln: the dimension d is at least 1, got {size}")
-    total = lax.lgamma(found)
-    for i in range(1, size):
-        total = total + lax.lgamma(found - i / 2)
+    total = tnp.sum(lax.lgamma(tnp.expand_dims(found, -1) - np.arange(size, dtype=found.dtype) / 2), -1)
     return total + size * (size - 1) / 4 * math.log(math.pi)
 
 
