@@ -168,6 +168,22 @@ def test_what_is_only_lowered_is_what_it_is_lowered_by(implemented: bool) -> Non
     np.testing.assert_allclose(of_jax(several.bind)(X), [X / 2.0, X / 2.0])
 
 
+def test_an_implementation_that_reads_elements_is_called_on_the_host() -> None:
+    ranked = Primitive("ranked")
+    ranked.def_impl(lambda x, *, by: np.argsort(np.asarray(x)) * by)
+    ranked.def_abstract_eval(lambda x, *, by: x)
+    ad.defjvp(ranked, lambda t, x, *, by: by * t)
+    batching.primitive_batchers[ranked] = lambda args, dims, *, by: (ranked.bind(-args[0], by=by), dims[0])
+
+    def f(x: jax.Array) -> Any:
+        return ranked.bind(2.0 * x, by=0.5)
+
+    ours = of_jax(f)
+    np.testing.assert_array_equal([ours(X), tj.jit(ours)(X)], [np.argsort(X) * 0.5] * 2)
+    np.testing.assert_array_equal(tj.jit(tj.grad(lambda x: ours(x).sum()))(X), np.ones(3))
+    np.testing.assert_array_equal(tj.jit(tj.vmap(ours))(Y), np.argsort(-Y) * 0.5)
+
+
 def test_what_an_implementation_lacks_is_listed() -> None:
     kernel = Primitive("kernel_of_others")
     inner = Primitive("inner_kernel")

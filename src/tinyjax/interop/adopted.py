@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import ClassVar, Protocol, TypeAlias, TypeVar, final
+from typing import ClassVar, Final, Protocol, TypeAlias, TypeVar, final
 
 import jax
 from attrs import field, frozen
@@ -24,6 +24,7 @@ from tinyjax.control.one_by_one import one_by_one
 from tinyjax.errors import UnsupportedError
 from tinyjax.interop.first_order import apply
 from tinyjax.interop.jax_context import TO_JAX, Args, JaxContext, struct
+from tinyjax.interop.types import type_of
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.interpret import interpret
@@ -178,9 +179,13 @@ class Adopted(Composite):
         return [next(found) if mark else None for mark in linear]
 
 
+#: What tells that a function reads the elements of its arguments, so that it can't be traced.
+_READS: Final = (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError)
+
+
 def implementation(eqn: JaxprEqn, ins: Sequence[ShapedArray]) -> JaxClosedJaxpr:
-    """What the primitive of an equation computes, by others, as it is evaluated or lowered; a LookupError if neither
-    can be traced."""
+    """What the primitive of an equation computes, by others, as it is evaluated or lowered; an implementation that
+    reads elements is called on the host. A LookupError if nothing is known."""
     primitive: JaxPrimitive = eqn.primitive
     lowered = jax_equations.lowered_function(primitive)
     for function in (primitive.impl, lowered):
@@ -192,6 +197,10 @@ def implementation(eqn: JaxprEqn, ins: Sequence[ShapedArray]) -> JaxClosedJaxpr:
             raise
         except NotImplementedError:
             continue
+        except _READS as error:
+            if eqn.effects:
+                raise UnsupportedError(f"its implementation reads elements, and it has effects: {error}") from error
+            closed = _called_on_host(eqn, partial(function, **eqn.params), ins)
         except Exception as error:  # whatever an implementation raises that isn't for traced arguments
             if function is lowered or lowered is None:
                 raise UnsupportedError(
@@ -201,6 +210,16 @@ def implementation(eqn: JaxprEqn, ins: Sequence[ShapedArray]) -> JaxClosedJaxpr:
         if not eqn.effects and not jax_equations.applies(closed.jaxpr, eqn):
             return closed
     raise LookupError(primitive.name)
+
+
+def _called_on_host(eqn: JaxprEqn, function: Callable[..., object], ins: Sequence[ShapedArray]) -> JaxClosedJaxpr:
+    """The program that calls an implementation with elements, when it runs."""
+    outs = [struct(type_of(var.aval)) for var in eqn.outvars]
+
+    def run(*args: jax.Array) -> Sequence[object]:
+        return jax.tree.leaves(function(*args))
+
+    return jax.make_jaxpr(lambda *args: jax.pure_callback(run, outs, *args))(*map(struct, ins))
 
 
 def adopted(
