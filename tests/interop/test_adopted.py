@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import pytest
+from jax.experimental import pallas
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
@@ -182,6 +183,20 @@ def test_an_implementation_that_reads_elements_is_called_on_the_host() -> None:
     np.testing.assert_array_equal([ours(X), tj.jit(ours)(X)], [np.argsort(X) * 0.5] * 2)
     np.testing.assert_array_equal(tj.jit(tj.grad(lambda x: ours(x).sum()))(X), np.ones(3))
     np.testing.assert_array_equal(tj.jit(tj.vmap(ours))(Y), np.argsort(-Y) * 0.5)
+
+
+def test_interpreted_kernels_of_pallas() -> None:
+    def kernel(x_ref: Any, y_ref: Any) -> None:
+        y_ref[...] = jnp.sin(x_ref[...]) * 2.0
+
+    def f(x: jax.Array) -> Any:
+        spec = pallas.BlockSpec((1, 3), lambda i: (i, 0))
+        out = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        return pallas.pallas_call(kernel, out, grid=(4,), in_specs=[spec], out_specs=spec, interpret=True)(x)
+
+    ours = of_jax(f)
+    np.testing.assert_allclose([ours(Y), tj.jit(ours)(Y)], [2.0 * np.sin(Y)] * 2)
+    np.testing.assert_allclose(tj.vmap(ours)(np.stack([Y, -Y])), 2.0 * np.sin(np.stack([Y, -Y])))
 
 
 def test_what_an_implementation_lacks_is_listed() -> None:

@@ -191,3 +191,29 @@ def test_rules_within_rules() -> None:
     agree(run)
     second = [lib.grad(lib.grad(lambda x, h=h: h(x))) for lib, h in ((jax, run), (tj, of_jax(run)))]
     np.testing.assert_allclose(np.asarray(second[1](X[0])), second[0](X[0]), rtol=1e-4)
+
+
+def test_rules_that_apply_their_function_to_ever_more() -> None:
+    """As `odeint`'s does: rules are imported two deep, and asked for when more are needed."""
+    asked: list[int] = []
+
+    @jax.custom_vjp
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.sin(x))
+
+    def bwd(x: jax.Array, ct: jax.Array) -> Any:
+        asked.append(x.size)
+        return (ct * (jnp.cos(x) + f(jnp.append(x, 2.0))),)
+
+    f.defvjp(lambda x: (f(x), x), bwd)
+    closed = jax.make_jaxpr(f)(X)
+    asked.clear()
+    from_jax(closed)
+    assert set(asked) == {4, 5}
+
+    def third(lib: Any, g: Callable[..., Any]) -> Any:
+        for _ in range(3):
+            g = lib.grad(lambda x, g=g: g(x).sum())
+        return lib.jit(g)(X)
+
+    np.testing.assert_allclose(np.asarray(third(tj, of_jax(f))), third(jax, f), rtol=1e-4)

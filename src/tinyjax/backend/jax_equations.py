@@ -78,8 +78,12 @@ def applies(jaxpr: JaxJaxpr, eqn: JaxprEqn) -> bool:
     )
 
 
-def lowered_function(primitive: Any) -> Callable[..., object] | None:
-    """The function that a primitive is lowered as, on every platform; None if it is lowered otherwise."""
+def lowered_function(eqn: JaxprEqn) -> Callable[..., object] | None:
+    """The function that the primitive of an equation is lowered as, on every platform; None if it is lowered
+    otherwise."""
+    primitive: Any = eqn.primitive
+    if primitive.name == "pallas_call" and eqn.params["interpret"] is True:
+        return _interpreted_kernel
     entry = mlir._lowerings.get(primitive)  # noqa: SLF001 (there is no other way to ask)
     rule: Any = getattr(entry, "rule", entry)
     # One that `lower_fun` has made.
@@ -87,6 +91,14 @@ def lowered_function(primitive: Any) -> Callable[..., object] | None:
     if getattr(rule, "__module__", None) != mlir.lower_fun.__module__ or "fun" not in names:
         return None
     found: Callable[..., object] = rule.__closure__[names.index("fun")].cell_contents
+    return found
+
+
+def _interpreted_kernel(*args: Any, interpret: bool, **params: Any) -> object:
+    """What a Pallas kernel computes, as programs for any platform: a loop over its grid."""
+    from jax._src.pallas.hlo_interpreter import pallas_call_hlo_interpret  # loaded already, where there is such
+
+    found: object = pallas_call_hlo_interpret(*args, **params)
     return found
 
 

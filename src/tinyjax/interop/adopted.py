@@ -187,7 +187,7 @@ def implementation(eqn: JaxprEqn, ins: Sequence[ShapedArray]) -> JaxClosedJaxpr:
     """What the primitive of an equation computes, by others, as it is evaluated or lowered; an implementation that
     reads elements is called on the host. A LookupError if nothing is known."""
     primitive: JaxPrimitive = eqn.primitive
-    lowered = jax_equations.lowered_function(primitive)
+    lowered = jax_equations.lowered_function(eqn)
     for function in (primitive.impl, lowered):
         if function is None:
             continue

@@ -48,6 +48,9 @@ Rules: TypeAlias = tuple[OpenRule, ...]
 Known: TypeAlias = dict[Hashable, Primitive]
 #: How many rules of one function, each for other arguments, are imported within each other.
 _MAX_DEPTH: Final = 4
+#: The same for reverse mode, each of which is several times as large as the one that it is within; others are asked
+#: when they are needed, unless what they close over has to be there.
+_MAX_REVERSE: Final = 2
 #: Of how many arguments every choice is asked about in advance, if the rule tells zeros apart; and not within rules.
 _MAX_CHOICES: Final = 2
 
@@ -66,6 +69,8 @@ def derived(
     if within is not None:
         primitive, operands = within
         return primitive, [*(env[var] for var in operands), *args]
+    if not (call.forward or around) and sum(rule.key == call.key for rule in rules) >= _MAX_REVERSE:
+        return adopted(eqn, body, body.out_avals, alone, _AskedLater(alone)), args
     key = (jax_rules.rules_of(eqn), body, rules, alone)
     if not call.closed_over and key in known:
         return known[key], args
@@ -81,7 +86,8 @@ def derived(
 @final
 @frozen
 class _AskedLater:
-    """The rule of a function that closes over nothing, asked when what is differentiated with respect to is known."""
+    """The rule of a function that closes over nothing, asked when it is needed: what is differentiated with respect to
+    is known then."""
 
     alone: Alone
 
