@@ -59,6 +59,7 @@ def test_operations_of_rows() -> None:
     assert isinstance(both, BCSR)
     np.testing.assert_array_equal(both.todense(), dense @ dense.T)
     np.testing.assert_array_equal(mat.T.todense(), dense.T)
+    np.testing.assert_array_equal((-mat).todense(), -dense)
     np.testing.assert_array_equal(mat[1:].todense(), dense[1:])
     np.testing.assert_array_equal(mat[1].todense(), dense[1])
     for f in (tnp.sin, lambda m: m + m, lambda m: 2.0 * m * m, lambda m: lax.fori_loop(0, 2, lambda i, m: 2.0 * m, m)):

@@ -207,7 +207,8 @@ class RegularizedIncompleteBeta(Elementwise):
         (a, b, x), (ta, tb, t) = primals, tangents
         if not (isinstance(ta, Zero) and isinstance(tb, Zero)):
             raise MissingRuleError(
-                "regularized_incomplete_beta has no derivative with respect to its parameters a and b"
+                "regularized_incomplete_beta has no derivative with respect to its parameters a and b, here as in JAX. "
+                "Where it isn't needed, write lax.betainc(lax.stop_gradient(a), lax.stop_gradient(b), x)."
             )
         (out,) = ctx.bind(self, a, b, x)
         if isinstance(t, Zero):

@@ -75,9 +75,8 @@ class BCSR(JAXSparse):
                 raise DtypeError(f"BCSR: {what} must be integers, got {array.aval}")
         n = indices.ndim - 1
         if n < 0 or len(sizes) < n + 2:
-            raise ShapeError(
-                f"BCSR: indices {indices.aval} don't fit the shape {sizes}, of (*batch, rows, columns, *dense)"
-            )
+            said = f"BCSR: indices {indices.aval} don't fit the shape {sizes}, of (*batch, rows, columns, *dense)"
+            raise ShapeError(said)
         wanted = {
             "data": (data, (*sizes[:n], indices.shape[-1], *sizes[n + 2 :])),
             "indices": (indices, (*sizes[:n], indices.shape[-1])),
@@ -236,6 +235,9 @@ class BCSR(JAXSparse):
     @override
     def __rmatmul__(self, other: JAXSparse | ArrayLike) -> Array | JAXSparse:
         return _again(_by_coordinates(other) @ self.to_bcoo())
+
+    def __neg__(self) -> BCSR:
+        return BCSR.from_bcoo(-self.to_bcoo())
 
     def __getitem__(self, item: object) -> BCSR | BCOO:
         """By coordinates, where fewer than two dimensions are left."""
