@@ -17,6 +17,7 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INT32
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.shared_types import array_type
 from tinyjax.meshes.mesh import AbstractMesh, Mesh
@@ -40,9 +41,11 @@ from tinyjax.propagation.summands import makers_of, sums_over, unreduced_of
 from tinyjax.transforms.rebuild import Rebuilding, count_reads
 
 #: What XLA applies to the terms where it is said that operands and results are sums.
-LINEAR: Final = frozenset(
-    {Add, Sub, Neg, Mul, Div, SelectN, ConvertElementType, Transpose, Reshape, Squeeze, Slice, Concatenate, Stack}
-    | {Unstack}
+LINEAR: Final[frozenset[type[Primitive]]] = frozenset(
+    (
+        *(Add, Sub, Neg, Mul, Div, SelectN, ConvertElementType),
+        *(Transpose, Reshape, Squeeze, Slice, Concatenate, Stack, Unstack),
+    )
 )
 
 
