@@ -241,7 +241,8 @@ def kind_of_memory(kind: str | None, placed: bool) -> str | None:
 def make_single_device_sharding(device: OneDevice, *, memory_kind: str | None = None) -> SingleDeviceSharding:
     """The whole array on this device: a SingleDeviceSharding.
 
-    >>> make_single_device_sharding(Device("cpu")) == SingleDeviceSharding(Device("cpu"))
+    >>> import tinyjax as tj
+    >>> make_single_device_sharding(tj.Device("cpu")) == SingleDeviceSharding(tj.Device("cpu"))
     True
     """
     return SingleDeviceSharding(plain_device(device), memory_kind=memory_kind)

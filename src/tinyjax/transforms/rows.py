@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, final
 
 from attrs import field, frozen
@@ -31,7 +31,8 @@ class Lazy:
     eqns: Mapping[int, Eqn]
     positions: frozenset[int]
     rows: Mapping[int, tuple[Var, int]]
-    _roots: dict[int, Sequence[int]] = field(init=False, factory=dict, eq=False, repr=False)  # by equation's identity
+    #: By the identity of equations, which are kept for it.
+    _roots: dict[int, tuple[Eqn, Sequence[int]]] = field(init=False, factory=dict, eq=False, repr=False)
 
     def root(self, var: Var) -> Var:
         """What a variable is made of."""
@@ -43,17 +44,23 @@ class Lazy:
             eqn = self.eqns.get(var.index)
         return var
 
-    def roots(self, eqns: Sequence[Eqn]) -> list[Sequence[int]]:
-        """The variables that the operands of these equations, which are all of a program's, are made of."""
+    def roots(self, eqns: Iterable[Eqn]) -> list[Sequence[int]]:
+        """The variables that the operands of these equations are made of."""
         eqns_of, known = self.eqns, self._roots
-        if not known:
-            for eqn in eqns:
-                known[id(eqn)] = [
-                    self.root(atom).index if atom.index in eqns_of else atom.index
-                    for atom in eqn.invars
-                    if type(atom) is Var
-                ]
-        return [known[id(eqn)] for eqn in eqns]
+        found: list[Sequence[int]] = []
+        for eqn in eqns:
+            before = known.get(id(eqn))
+            if before is None:
+                before = known[id(eqn)] = (
+                    eqn,
+                    [
+                        self.root(atom).index if atom.index in eqns_of else atom.index
+                        for atom in eqn.invars
+                        if type(atom) is Var
+                    ],
+                )
+            found.append(before[1])
+        return found
 
     def joined(self, eqn: Eqn) -> list[tuple[Atom, bool]] | None:
         """What an equation stacks, if that is what it does; and whether that has a leading axis of size 1 already."""
