@@ -127,6 +127,25 @@ def test_axes_before_those_of_matrices_are_broadcast(left: tuple[int, ...], righ
         np.testing.assert_allclose(ours.solve(matrix, b, assume_a=how), solution(matrix), 1e-8, 1e-9)
 
 
+@pytest.mark.parametrize("lower", [False, True])
+def test_derivatives_of_equations_with_definite_matrices(lower: bool) -> None:
+    """They are those of the equation with any matrix, not of the triangle that is read; also for complex numbers, and
+    the second ones, in both of which jax's differ from its own for `assume_a="gen"`."""
+
+    def norm(how: str) -> Callable[..., tj.Array]:
+        return lambda a, b: (abs(ours.solve(a, b, lower=lower, assume_a=how)) ** 2).sum()
+
+    for a, b in ((H, V), (H, A), (C @ C.conj().T + np.eye(3), C), (np.stack([H, 2.0 * H]), B)):
+        for mine, other in zip(
+            tj.jit(tj.grad(norm("pos"), (0, 1)))(a, b), tj.grad(norm("gen"), (0, 1))(a, b), strict=True
+        ):
+            np.testing.assert_allclose(mine, other, 1e-9, 1e-11)
+    for mine, other in zip(tj.hessian(norm("pos"))(H, V), tj.hessian(norm("gen"))(H, V), strict=True):
+        np.testing.assert_allclose(mine, other, 1e-9, 1e-11)
+    gradient = jax.grad(lambda a: (theirs.solve(a, V, lower=lower, assume_a="pos") ** 2).sum())(H)
+    np.testing.assert_allclose(tj.grad(norm("pos"))(H, V), gradient, 1e-9, 1e-11)
+
+
 def test_the_complex_schur_form_of_infinite_matrices() -> None:
     x = np.array([[1.0, 0.0], [0.0, -np.inf]])
     for mine, other in zip(ours.schur(x, "complex"), theirs.schur(x, "complex"), strict=True):

@@ -13,7 +13,7 @@ from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.prepared.functions import prepared, prepared_for_several
 from tinyjax.scipy.linalg.decompositions import cholesky
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.concrete import ConcreteArray, as_array
 from tinyjax.transforms.arguments import flag
 
 
@@ -185,4 +185,23 @@ def solve(
     if assume_a != "pos":
         return tnp.linalg.solve(a, b)
     left, right = promote_inexact(as_array(a), as_array(b))
-    return cho_solve((cholesky(left, lower), lower), right)
+    return _solved_by_cholesky(left, right, lower)
+
+
+def _solved_by_cholesky(a: Array, b: Array, lower: bool) -> Array:
+    """Derivatives are those of the equation, as of any matrix, and need no other factors."""
+    if isinstance(a, ConcreteArray) and isinstance(b, ConcreteArray):  # nobody asks for any
+        return cho_solve((cholesky(a, lower), lower), b)
+    factor = cholesky(lax.stop_gradient(a), lower)
+    right, vector = _columns(b)
+    batch = tnp.broadcast_shapes(a.shape[:-2], right.shape[:-2])
+
+    def solved(matvec: object, y: Array) -> Array:
+        return cho_solve((factor, lower), y)
+
+    def solved_transposed(vecmat: object, y: Array) -> Array:  # a is its own adjoint
+        return tnp.conj(cho_solve((factor, lower), tnp.conj(y)))
+
+    whole = tnp.broadcast_to(right, (*batch, *right.shape[-2:]))
+    found = lax.custom_linear_solve(lambda x: a @ x, whole, solved, solved_transposed)
+    return found[..., 0] if vector else found
