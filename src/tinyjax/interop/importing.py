@@ -72,7 +72,7 @@ class Importer:
         self._done: dict[tuple[object, ...], Jaxpr] = {}
         self._known: Known = {}
         self._types: dict[object, ShapedArray] = {}  # ours, by JAX's
-        self._read_before: dict[object, ReadBefore] = {}
+        self._read_before: dict[object, ReadBefore] = {}  # by what equal equations have in common
         self._implemented: dict[tuple[object, ...], JaxClosedJaxpr] = {}  # what other libraries' primitives compute
         self._kept: list[Request] = []  # what `_done` identifies by id
         self._region: Region | None = None  # what the program that goes on now is within

@@ -119,6 +119,10 @@ class Joint(Primitive):
     """Linear in all its operands together; they have one dtype."""
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return (range(arity),)
+
+    @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         return ctx.bind(self, *primals), ctx.bind(self, *[instantiate(ctx, t) for t in tangents])
 
@@ -131,10 +135,6 @@ class Concatenate(Joint):
     dimension: int
     name: ClassVar[str] = "concatenate"
     plain: ClassVar[bool] = True
-
-    @override
-    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
-        return (range(arity),)
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -239,10 +239,6 @@ class Pad(Joint):
     padding_config: PaddingConfig
     name: ClassVar[str] = "pad"
     plain: ClassVar[bool] = True
-
-    @override
-    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
-        return ((0, 1),)
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

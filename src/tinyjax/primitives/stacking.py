@@ -49,10 +49,6 @@ class Stack(Joint):
     plain: ClassVar[bool] = True
 
     @override
-    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
-        return (range(arity),)
-
-    @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         if not avals:
             raise shape_error(self.name, "at least one array is needed")

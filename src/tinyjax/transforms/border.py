@@ -165,8 +165,7 @@ class _Chains:
         primitive, operands = eqn.primitive, eqn.invars
 
         def alone(atom: Atom) -> bool:
-            own = isinstance(atom, Var) and first <= atom.index < count
-            return own and atom.aval.dtype not in KEYS and not atom.aval.varying
+            return isinstance(atom, Var) and first <= atom.index < count and _may_be_stacked(atom.aval)
 
         if type(primitive) is Stack and primitive.axis == 0:
             own = [atom.index for atom in operands if isinstance(atom, Var) and alone(atom)]
@@ -192,8 +191,8 @@ def _following(start: int, after: Mapping[int, int]) -> tuple[int, ...]:
     return tuple(chain)
 
 
-def _may_be_stacked(var: Var, inputs: int) -> bool:
-    return var.index >= inputs and var.aval.dtype not in KEYS and not var.aval.varying
+def _may_be_stacked(aval: ShapedArray) -> bool:
+    return aval.dtype not in KEYS and not aval.varying
 
 
 def _stacks_of_results(jaxpr: Jaxpr) -> dict[int, tuple[Var, int]]:
@@ -206,9 +205,10 @@ def _stacks_of_results(jaxpr: Jaxpr) -> dict[int, tuple[Var, int]]:
         if not isinstance(operand, Var):
             continue
         row = row_of(eqn)
-        if takes_apart(eqn) and _may_be_stacked(operand, count):
+        made = operand.index >= count and _may_be_stacked(operand.aval)
+        if takes_apart(eqn) and made:
             found.update((out.index, (operand, at)) for at, out in enumerate(eqn.outvars))
-        elif row is not None and _may_be_stacked(operand, count):
+        elif row is not None and made:
             taken[eqn.outvars[0].index] = operand, row
         elif operand.index in taken and drops(eqn):
             found[eqn.outvars[0].index] = taken[operand.index]

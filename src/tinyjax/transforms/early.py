@@ -13,11 +13,9 @@ from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.traverse import inner_programs
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.elementwise import Elementwise
-from tinyjax.primitives.slicing import Concatenate
-from tinyjax.primitives.stacking import Stack
 from tinyjax.primitives.structure import Reduction
 from tinyjax.transforms.late import ARRANGING
-from tinyjax.transforms.rows import Lazy
+from tinyjax.transforms.rows import JOINING, Lazy
 from tinyjax.transforms.scalar_sums import joins_scalars
 from tinyjax.transforms.waiting import by_tensor
 
@@ -275,7 +273,7 @@ class _Early:
                 wide |= self._operands[i]
             kind = type(eqn.primitive)
             # What ends in scalars alone, as the last layer does before a loss, is no update unless it goes by elements.
-            moves = updates or _by_elements(kind) or issubclass(kind, (Reduction, Concatenate, Stack))
+            moves = updates or _by_elements(kind) or issubclass(kind, Reduction) or kind in JOINING
             found[i] = moves and after <= _LENGTH and not stays
             after = after if found[i] else _LENGTH
             for index in self._operands[i]:

@@ -11,14 +11,11 @@ from tinyjax.contexts.rebuilding import DEPTH, QUICK
 from tinyjax.ir.program import Eqn, Var
 from tinyjax.primitives.elementwise import Elementwise
 from tinyjax.primitives.shaping import Iota, Reshape, Squeeze
-from tinyjax.primitives.slicing import Concatenate
-from tinyjax.primitives.stacking import Stack
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
-from tinyjax.transforms.rows import Lazy
+from tinyjax.transforms.rows import JOINING, Lazy
 
 #: What has no fewer elements than its operand, so that there is no more to keep where it is applied later.
 ARRANGING: Final = frozenset({BroadcastInDim, Iota, Reshape, Squeeze, Transpose})
-_JOINING: Final = frozenset({Concatenate, Stack})
 #: What costs next to nothing.
 _LIGHT: Final = ARRANGING | QUICK
 
@@ -73,7 +70,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
             place = wanted
         keys.append(place)
         # What is joined has come from where it is made: there, it is part of a block.
-        read = -1 if type(eqn.primitive) in _JOINING else place
+        read = -1 if type(eqn.primitive) in JOINING else place
         for root in roots[at]:
             if read < first.get(root, len(eqns)):
                 first[root] = read

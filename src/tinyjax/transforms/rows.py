@@ -16,6 +16,8 @@ from tinyjax.primitives.structure import BroadcastInDim, ReduceSum
 
 #: Numbers of results above this are those of equations that are applied where they are read.
 _FAR: Final = 1 << 20
+#: What joins arrays.
+JOINING: Final = frozenset({Concatenate, Stack})
 #: What may only give another shape to the elements of its operand.
 _RESHAPING: Final = frozenset({BroadcastInDim, Reshape, Squeeze})
 

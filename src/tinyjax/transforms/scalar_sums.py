@@ -21,6 +21,7 @@ from tinyjax.primitives.slicing import Concatenate
 from tinyjax.primitives.stacking import Stack, stack
 from tinyjax.primitives.structure import ReduceSum
 from tinyjax.transforms.rebuild import Rebuilding, count_reads, rewritten
+from tinyjax.transforms.rows import JOINING
 
 #: Sums of fewer terms stay.
 _TERMS: Final = 8
@@ -31,7 +32,6 @@ _Reducing: TypeAlias = type[ReduceSum | ReduceAnd | ReduceOr | ReduceMax | Reduc
 _SUMS: Final[Mapping[type[Primitive], _Reducing]] = MappingProxyType(
     {Add: ReduceSum, And: ReduceAnd, Or: ReduceOr, Max: ReduceMax, Min: ReduceMin}
 )
-_JOINING: Final = frozenset({Concatenate, Stack})
 _REDUCTIONS: Final = frozenset(_SUMS.values())
 
 
@@ -65,7 +65,7 @@ def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
 
 def joins_scalars(eqn: Eqn) -> bool:
     """Whether it makes a stack of scalars."""
-    return type(eqn.primitive) in _JOINING and eqn.outvars[0].aval.shape == (len(eqn.invars),)
+    return type(eqn.primitive) in JOINING and eqn.outvars[0].aval.shape == (len(eqn.invars),)
 
 
 def _joins_short(eqn: Eqn) -> bool:
