@@ -344,7 +344,9 @@ def test_how_arguments_lie_is_kept() -> None:
     def found(j: Any) -> list[Any]:
         place, p, export = j.sharding.NamedSharding, j.sharding.PartitionSpec, j.export.export
         mesh, flat = j.sharding.Mesh(j.devices()[:4], ("a",)), j.ShapeDtypeStruct((32,), "int32")
-        typed = j.ShapeDtypeStruct((32,), "int32", sharding=place(j.sharding.AbstractMesh((4,), ("a",)), p("a")))
+        auto = (j.sharding.AxisType.Auto,)  # JAX 0.11 asks for the mesh's own
+        whole = j.sharding.AbstractMesh((4,), ("a",), axis_types=auto)
+        typed = j.ShapeDtypeStruct((32,), "int32", sharding=place(whole, p("a")))
         told = j.jit(lambda x: 2 * x, in_shardings=place(mesh, p("a")), out_shardings=place(mesh, p()))
         both = j.jit(lambda x, y: (x + 1, y))
         exported = [export(j.jit(lambda x: x.T))(typed), export(both)(flat, typed), export(both)(flat, flat)]
@@ -368,3 +370,4 @@ def test_an_artifact_moves_what_lies_otherwise() -> None:
         np.testing.assert_array_equal(result, x + 1.0)
         assert [shard.device for shard in result.addressable_shards] == list(given.mesh.devices.flat)
         assert [shard.index for shard in result.addressable_shards] == [(slice(i, i + 2),) for i in range(0, 8, 2)]
+    assert exported.in_shardings_jax() == (place,)

@@ -131,9 +131,9 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
         found = program_mesh(self.closed_jaxpr.jaxpr)
         return 1 if found is None else found.size
 
-    def in_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
-        """How the leaves of the arguments lie on a mesh, with other devices perhaps: as `jit` was told, or the types
-        said that it was exported for; None where nobody said it. `call` brings them there by itself.
+    def in_shardings_jax(self, mesh: Mesh | None = None) -> tuple[NamedSharding | None, ...]:
+        """How the leaves of the arguments lie on a mesh, by default the one it was exported for: as `jit` was told, or the
+        types said; None where nobody said it. `call` brings them there by itself.
 
         Raises:
           ShardingError: the mesh hasn't the axes that the program names.
@@ -153,7 +153,7 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
         only = [users[atom][0] if len(users[atom]) == 1 else None for atom in jaxpr.invars]
         return _on(mesh, only[len(self.closed_jaxpr.consts) :])
 
-    def out_shardings_jax(self, mesh: Mesh) -> tuple[NamedSharding | None, ...]:
+    def out_shardings_jax(self, mesh: Mesh | None = None) -> tuple[NamedSharding | None, ...]:
         """How the leaves of the results lie on a mesh, likewise."""
         makers: dict[Atom, Eqn] = {out: eqn for eqn in self.closed_jaxpr.jaxpr.eqns for out in eqn.outvars}
         return _on(mesh, [makers.get(atom) for atom in self.closed_jaxpr.jaxpr.outvars])
@@ -220,12 +220,11 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
         return f"<exported {repr(self.traced)[8:-1]}>"
 
 
-def _on(mesh: Mesh, eqns: Sequence[Eqn | None]) -> tuple[NamedSharding | None, ...]:
-    """What equations say of how their operand lies, for another mesh."""
+def _on(mesh: Mesh | None, eqns: Sequence[Eqn | None]) -> tuple[NamedSharding | None, ...]:
+    """What equations say of how their operand lies, for another mesh perhaps."""
     primitives = [None if eqn is None else eqn.primitive for eqn in eqns]
-    return tuple(
-        NamedSharding(mesh, p.sharding.spec) if isinstance(p, ShardingConstraint) else None for p in primitives
-    )
+    said = [p.sharding if isinstance(p, ShardingConstraint) else None for p in primitives]
+    return tuple(place if mesh is None or place is None else NamedSharding(mesh, place.spec) for place in said)
 
 
 def default_export_platform() -> str:

@@ -66,4 +66,5 @@ def test_names() -> None:
     ):
         assert mesh.are_all_axes_auto is (kind == "auto")
         assert mesh.are_all_axes_explicit is (kind == "explicit")
+        assert mesh.are_all_axes_explicit_or_manual is (kind in ("explicit", "manual"))
         assert mesh.are_all_axes_manual is (kind == "manual")

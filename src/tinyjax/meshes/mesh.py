@@ -197,6 +197,11 @@ class Mesh(Immutable, Spelled):
         return {*self.axis_types} == {AxisType.Explicit}
 
     @property
+    def are_all_axes_explicit_or_manual(self) -> bool:
+        """Whether it has axes, and none is `Auto`."""
+        return bool(self.axis_types) and AxisType.Auto not in self.axis_types
+
+    @property
     def are_all_axes_manual(self) -> bool:
         """Whether it has axes, and all are `Manual`."""
         return {*self.axis_types} == {AxisType.Manual}
