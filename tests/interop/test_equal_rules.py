@@ -193,6 +193,44 @@ def test_rules_within_rules() -> None:
     np.testing.assert_allclose(np.asarray(second[1](X[0])), second[0](X[0]), rtol=1e-4)
 
 
+def test_functions_within_rules_of_many_are_asked_once() -> None:
+    """Rules that are open already make no difference to functions that aren't these, though all are made by one
+    decorator: each rule applies all the functions before it."""
+    asked: list[str] = []
+
+    def derived(slope: Callable[[jax.Array], Any]) -> Callable[..., Any]:
+        def rule(primals: Any, tangents: Any) -> Any:
+            asked.append(slope.__name__)
+            return f(*primals), slope(primals[0]) * tangents[0]
+
+        f = jax.custom_jvp(jnp.sin)
+        f.defjvp(rule)
+        return f
+
+    @derived
+    def first(x: jax.Array) -> Any:
+        return jnp.cos(x)
+
+    @derived
+    def second(x: jax.Array) -> Any:
+        return first(x) + x
+
+    @derived
+    def third(x: jax.Array) -> Any:
+        return first(second(x)) + second(x)
+
+    @derived
+    def fourth(x: jax.Array) -> Any:
+        return third(second(first(x))) + third(x)
+
+    closed = jax.make_jaxpr(fourth)(X)
+    asked.clear()
+    from_jax(closed)
+    assert sorted(asked) == ["first", "fourth", "second", "third"]
+    twice = [lib.jit(lib.grad(lib.grad(f)))(X[0]) for lib, f in ((jax, fourth), (tj, of_jax(fourth)))]
+    np.testing.assert_allclose(np.asarray(twice[1]), twice[0], rtol=1e-4)
+
+
 def test_rules_that_apply_their_function_to_ever_more() -> None:
     """As `odeint`'s does: rules are imported two deep, and asked for when more are needed."""
     asked: list[int] = []

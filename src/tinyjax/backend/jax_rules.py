@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from types import CellType, FunctionType
+from functools import partial
+from types import CellType, CodeType, FunctionType
 from typing import Any, Final, TypeAlias, final
 
 import jax
@@ -22,8 +23,12 @@ from tinyjax.ir.dtypes import FLOAT0
 
 #: From 0.11 on, backward rules return logs, too.
 _NEW = jax.__version_info__ >= (0, 11)
+#: How far functions are followed that others close over.
+_CODE_DEPTH: Final = 3
 #: A wrapped function of JAX: private, and without types.
 _Wrapped: TypeAlias = Any
+#: What a function that remembers results has for that.
+_MEMORY: Final = ("cells", "sentinel")
 
 
 @final
@@ -47,9 +52,42 @@ def jvp_rule(eqn: JaxprEqn, zeros: Sequence[bool]) -> TracedRule:
 
 def rule_key(eqn: JaxprEqn) -> tuple[object, ...]:
     """What two calls of one function with derivatives of its own have in common: where the function and its rules are
-    written down. Calls with equal keys and equal programs may yet be different functions."""
-    infos = [eqn.params[name].debug_info for name in ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd") if name in eqn.params]
-    return (eqn.primitive.name, *(info.func_src_info for info in infos if info is not None))
+    written down, and what they close over that is code (many are made by one decorator). Calls with equal keys and
+    equal programs may yet be different functions."""
+    rules = [eqn.params[name] for name in ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd") if name in eqn.params]
+    infos = [rule.debug_info for rule in rules]
+    return (eqn.primitive.name, *(info.func_src_info for info in infos if info is not None), _codes(rules))
+
+
+def _codes(rules: Sequence[object]) -> frozenset[CodeType]:
+    """The code of the user's functions, and of functions that these close over."""
+    found: set[CodeType] = set()
+    pending: list[tuple[Any, int]] = [(rule, 0) for rule in rules]
+    seen: set[int] = set()
+    while pending:
+        value, depth = pending.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, linear_util.WrappedFun):
+            pending += [(value.f, depth), (value.transforms, depth)]
+        elif isinstance(value, tuple):
+            pending += [(each, depth) for each in value]
+        elif isinstance(value, partial):
+            pending += [(value.func, depth), (value.args, depth)]
+        elif isinstance(value, FunctionType):
+            own = not value.__module__.startswith("jax.")
+            if own:
+                found.add(value.__code__)
+            if depth < _CODE_DEPTH:
+                pending += [(held, depth + own) for held in _closed_over(value)]
+    return frozenset(found)
+
+
+def _closed_over(function: FunctionType) -> list[object]:
+    """What a function closes over, but for what JAX remembers there."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return [_held(cell) for name, cell in cells if not (function.__name__ == "memoized" and name in _MEMORY)]
 
 
 def fwd_rule(eqn: JaxprEqn, perturbed: Sequence[bool]) -> tuple[TracedRule, tuple[int | None, ...]]:
@@ -132,8 +170,6 @@ def value_or_variable(const: object) -> object:
 
 #: What is the same if it looks the same: 1 isn't 1.0, nor 0.0 -0.0.
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.dtype)
-#: What a function that remembers results has for that.
-_MEMORY: Final = ("cells", "sentinel")
 #: Of what surrounds a rule, what rules don't depend on that close over nothing traced: the traces, which have
 #: been left; what has been found; texts.
 _UNREAD: Final = (
@@ -184,9 +220,7 @@ def _key(value: Any, within: frozenset[int]) -> Hashable:  # anything that JAX k
         parts = (value.f, value.params, value.in_type, value.transforms)
         return type(value), tuple([_key(part, inside) for part in parts])
     if isinstance(value, FunctionType) and value.__module__.startswith("jax."):
-        cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
-        held = [_held(cell) for name, cell in cells if not (value.__name__ == "memoized" and name in _MEMORY)]
-        read = (held, value.__defaults__, value.__kwdefaults__)
+        read = (_closed_over(value), value.__defaults__, value.__kwdefaults__)
         return _Itself(value.__code__), tuple([_key(part, inside) for part in read])
     if isinstance(value, jax.tree_util.PyTreeDef):
         with suppress(TypeError):  # of a user's class, with what can't be hashed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeAlias, TypeVar, final
 
@@ -21,7 +21,8 @@ from tinyjax.control.recursion import Enclosing, JvpCase, Refusal, refusal_of
 from tinyjax.errors import TinyjaxError, UnsupportedError
 from tinyjax.interop.adopted import adopted
 from tinyjax.interop.jax_context import struct
-from tinyjax.interop.requests import Given, OpenRule, Request, Step, request
+from tinyjax.interop.open_rules import OpenRule, OpenRules, Shared
+from tinyjax.interop.requests import Given, Request, Step, request
 from tinyjax.interop.rules import bwd_program, fwd_program, jvp_program, with_captured
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, Scalar
@@ -43,9 +44,8 @@ class Alone(Protocol):
     def primitive(self, step: Step[PrimitiveT]) -> PrimitiveT: ...
 
 
-Rules: TypeAlias = tuple[OpenRule, ...]
 #: What calls have become, by what equal ones have in common.
-Known: TypeAlias = dict[Hashable, Primitive]
+Known: TypeAlias = Shared[Primitive]
 #: How many rules of one function, each for other arguments, are imported within each other.
 _MAX_DEPTH: Final = 4
 #: The same for reverse mode, each of which is several times as large as the one that it is within; others are asked
@@ -56,27 +56,41 @@ _MAX_CHOICES: Final = 2
 
 
 def derived(
-    eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom], rules: Rules, alone: Alone, known: Known
+    eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom], rules: OpenRules, alone: Alone, known: Known
 ) -> Step[tuple[Primitive, list[Atom]]]:
     """The primitive for a call of a function with a derivative of its own, and its operands: those of the equation,
     and what the rules close over. `env` has what has been computed so far. A rule that knows some of the choices only
     of what is differentiated with respect to is asked when one is needed; what it says is imported `alone`. What
     doesn't depend on where the call is becomes `known`, and stands for equal calls."""
     body = yield request(eqn.params["call_jaxpr"], rules)
-    around = [var for rule in rules if rule.key == jax_rules.rule_key(eqn) for var in rule.closed_over]
+    own = rules.apart()
+    try:
+        return (yield from _as_derived(eqn, body, args, env, own, alone, known))
+    finally:
+        rules.met.update(own.met)
+
+
+def _as_derived(
+    eqn: JaxprEqn, body: Jaxpr, args: list[Atom], env: Mapping[JaxVar, Atom], rules: OpenRules, alone: Alone,
+    known: Known,
+) -> Step[tuple[Primitive, list[Atom]]]:  # fmt: skip
+    """The same, for a call of a `body`."""
+    open_already = [rule for _, rule in rules.of(jax_rules.rule_key(eqn))]
+    around = [var for rule in open_already for var in rule.closed_over]
     call = _Call(eqn, body, env, [var for var in dict.fromkeys(around) if var in env])
     within = _within_itself(call, rules)
     if within is not None:
         primitive, operands = within
         return primitive, [*(env[var] for var in operands), *args]
-    if not (call.forward or around) and sum(rule.key == call.key for rule in rules) >= _MAX_REVERSE:
+    if not (call.forward or around) and len(open_already) >= _MAX_REVERSE:
         return adopted(eqn, body, body.out_avals, alone, _AskedLater(alone)), args
-    key = (jax_rules.rules_of(eqn), body, rules, alone)
-    if not call.closed_over and key in known:
-        return known[key], args
+    key = (jax_rules.rules_of(eqn), body, alone)
+    found = None if call.closed_over else known.get(key, rules)
+    if found is not None:
+        return found, args
     primitive = yield from (_custom_jvp(call, rules, None) if call.forward else _custom_vjp(call, rules, None))
     if not call.closed_over and not primitive.refused:
-        known[key] = primitive
+        known.put(key, rules, primitive)
     n = call.captured
     if call.symbolic and primitive.refused and not primitive.special and not call.closed_over:
         return adopted(eqn, body, body.out_avals, alone, _AskedLater(alone)), args
@@ -96,8 +110,8 @@ class _AskedLater:
         own = given[call.captured :]
         moving = tuple(mark for mark, aval in zip(own, call.args, strict=True) if has_tangent(aval))
         if call.forward:
-            return self.alone.primitive(_custom_jvp(call, (), moving))
-        return self.alone.primitive(_custom_vjp(call, (), moving))
+            return self.alone.primitive(_custom_jvp(call, OpenRules(), moving))
+        return self.alone.primitive(_custom_vjp(call, OpenRules(), moving))
 
 
 @final
@@ -149,7 +163,7 @@ class _Call:
         """The function's program, which takes also what the rules close over."""
         return with_captured(self.body, self.captured, self.all_captured[self.captured :])
 
-    def asked(self, rule: TracedRule, rules: Rules) -> tuple[Request, list[int]]:
+    def asked(self, rule: TracedRule, rules: OpenRules) -> tuple[Request, list[int]]:
         """For the program of a rule, whose first inputs are what it closes over: given by their places."""
         consts: list[object] = []
         places: list[int] = []
@@ -175,23 +189,24 @@ class _Call:
         return wanted, [self.captured + place for place in (*places, *passed)]
 
 
-def _within_itself(call: _Call, rules: Rules) -> tuple[Primitive, Sequence[JaxVar]] | None:
+def _within_itself(call: _Call, rules: OpenRules) -> tuple[Primitive, Sequence[JaxVar]] | None:
     """What stands for a call, if this is within its own rule, or if rules for ever new arguments are nested too
     deeply; and what it takes before the operands: all that the rule closes over."""
-    key, body, n = call.key, call.body, call.captured
-    for level, rule in enumerate(rules):
+    body, n = call.body, call.captured
+    open_already = rules.of(call.key)
+    for level, rule in open_already:
         reached = all(var in call.env for var in rule.closed_over)
-        if rule.recursive and rule.key == key and rule.body == body and not n and reached:
+        if rule.recursive and rule.body == body and not n and reached:
             rule.seen.append(call.eqn)
             return Enclosing(call.name, level, body.out_avals), tuple(rule.closed_over)
-    if sum(rule.key == key for rule in rules) < _MAX_DEPTH:
+    if len(open_already) < _MAX_DEPTH:
         return None
     if call.forward:
         return CustomJvp(call.name, body, None, n), ()
     return CustomVjp(call.name, body, None, None, (), n), ()
 
 
-def _custom_jvp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Step[CustomJvp]:
+def _custom_jvp(call: _Call, rules: OpenRules, only: tuple[bool, ...] | None) -> Step[CustomJvp]:
     """With the rule for all choices of arguments, as far as there is one; or with that for the `only` one."""
     found: list[tuple[tuple[bool, ...], _Rule]] = []
     refused: list[Refusal] = []
@@ -208,12 +223,12 @@ def _custom_jvp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Ste
 
     def importing(eqn: JaxprEqn, opened: OpenRule, zeros: list[bool]) -> Step[_Rule]:
         rule = _traced(lambda: jax_rules.jvp_rule(eqn, zeros))
-        wanted, places = call.asked(rule, (opened, *rules))
+        wanted, places = call.asked(rule, rules.within(opened))
         program = yield wanted
         return _Rule(program, tuple(places), tuple(zeros), rule.out_zeros)
 
     whole = (True,) * moving
-    several = only is None and call.symbolic and moving <= _MAX_CHOICES and not rules
+    several = only is None and call.symbolic and moving <= _MAX_CHOICES and not rules.any()
     closed_over = -1
     while len(call.closed_over) > closed_over:  # once more, if a later one has found more of it
         closed_over = len(call.closed_over)
@@ -237,14 +252,14 @@ def _custom_jvp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Ste
     )
 
 
-def _custom_vjp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Step[CustomVjp]:
+def _custom_vjp(call: _Call, rules: OpenRules, only: tuple[bool, ...] | None) -> Step[CustomVjp]:
     """With the rule for when all arguments are differentiated with respect to, or the `only` ones."""
     args, outs = call.args, call.body.out_avals
     given = tuple(map(has_tangent, args)) if only is None else spread_marks(only, args)
 
     def forward(eqn: JaxprEqn, opened: OpenRule) -> Step[_Rule]:
         rule, forwarded = _traced(lambda: jax_rules.fwd_rule(eqn, given))
-        wanted, places = call.asked(rule, (opened, *rules))
+        wanted, places = call.asked(rule, rules.within(opened))
         return _Rule((yield wanted), tuple(places), forwarded=forwarded)
 
     def backward(eqn: JaxprEqn, opened: OpenRule) -> Step[_Rule]:
@@ -252,7 +267,7 @@ def _custom_vjp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Ste
         _traced(lambda: jax_rules.fwd_rule(eqn, given))  # JAX asks it for the tree of residuals
         cts = [struct(aval) if has_tangent(aval) else aval.shape for aval in outs]
         rule = _traced(lambda: jax_rules.bwd_rule(eqn, list(map(struct, types)), cts, fwd.known()))
-        wanted, places = call.asked(rule, (opened, *rules))
+        wanted, places = call.asked(rule, rules.within(opened))
         return _Rule((yield wanted), tuple(places), out_zeros=rule.out_zeros)
 
     try:
@@ -304,7 +319,7 @@ class _Rule:
         }
 
 
-def _closed_under(call: _Call, importing: Callable[[JaxprEqn, OpenRule], Step[_Rule]], rules: Rules) -> Step[_Rule]:
+def _closed_under(call: _Call, importing: Callable[[JaxprEqn, OpenRule], Step[_Rule]], rules: OpenRules) -> Step[_Rule]:
     """A rule, in which applications of the function itself are references to it.
 
     JAX doesn't say that two equations apply one function, but where they were written down and what they compute.
@@ -314,7 +329,10 @@ def _closed_under(call: _Call, importing: Callable[[JaxprEqn, OpenRule], Step[_R
     key, body = call.key, call.body
     opened = OpenRule(key, body, closed_over=call.closed_over)
     rule = yield from importing(call.eqn, opened)
+    alike = jax_rules.rules_of(call.eqn) if opened.seen and not call.closed_over else None
     for eqn in opened.seen:
+        if alike is not None and jax_rules.rules_of(eqn) == alike:
+            continue  # the same functions are asked
         try:
             same = (yield from importing(eqn, OpenRule(key, body, closed_over=call.closed_over))) == rule
         except _RefusedError:  # as where it closes over what is made within the rule

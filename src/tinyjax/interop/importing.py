@@ -31,10 +31,11 @@ from tinyjax.interop.jax_context import struct
 from tinyjax.interop.keys import HOLDING, ON_KEYS
 from tinyjax.interop.linear_calls import transposable
 from tinyjax.interop.missing import lacks_of, missing, refuse
+from tinyjax.interop.open_rules import OpenRules, Shared
 from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import Asked, asked, from_jax_policy
 from tinyjax.interop.read_before import ReadBefore, key_of
-from tinyjax.interop.requests import Done, Given, OpenRule, Region, Request, Step, region_of, request, resumed
+from tinyjax.interop.requests import Done, Given, Region, Request, Step, region_of, request, resumed
 from tinyjax.interop.rules import no_bits
 from tinyjax.interop.shardings import plain
 from tinyjax.interop.types import constant_of, type_of
@@ -69,8 +70,8 @@ class Importer:
     def __init__(self) -> None:
         #: Types that are missing, by the places where they are met.
         self.types: Counter[str] = Counter()
-        self._done: dict[tuple[object, ...], Jaxpr] = {}
-        self._known: Known = {}
+        self._done: Shared[Jaxpr] = Shared()
+        self._known: Known = Shared()
         self._types: dict[object, ShapedArray] = {}  # ours, by JAX's
         self._read_before: dict[object, ReadBefore] = {}  # by what equal equations have in common
         self._implemented: dict[tuple[object, ...], JaxClosedJaxpr] = {}  # what other libraries' primitives compute
@@ -93,24 +94,30 @@ class Importer:
             found = self._found(wanted if wanted.region is not None else evolve(wanted, region=region))
 
     def _found(self, first: Request) -> Jaxpr:
-        stack = [(self._program(first), first)]
-        self._kept.append(first)
+        stack = [self._begun(first)]
         found: Jaxpr | None = None
         while True:
-            step, current = stack[-1]
+            step, current, own = stack[-1]
             self._region, self._asked = current.region, current.asked
             wanted = resumed(step, found, current.region)
             if isinstance(wanted, Done):
                 stack.pop()
-                self._done[current.key] = found = wanted.value
+                found = wanted.value
+                self._done.put(current.key, own, found)
+                current.rules.met.update(own.met)
                 if not stack:
                     return found
                 continue
             wanted = evolve(wanted, region=wanted.region or current.region, asked=wanted.asked or current.asked)
-            found = self._done.get(wanted.key)
+            found = self._done.get(wanted.key, wanted.rules)
             if found is None:
-                self._kept.append(wanted)
-                stack.append((self._program(wanted), wanted))
+                stack.append(self._begun(wanted))
+
+    def _begun(self, wanted: Request) -> tuple[Step[Jaxpr], Request, OpenRules]:
+        """What imports a program, for what, and what tells which rules that meets."""
+        self._kept.append(wanted)
+        own = wanted.rules.apart()
+        return self._program(evolve(wanted, rules=own)), wanted, own
 
     def _program(self, wanted: Request) -> Step[Jaxpr]:
         jaxpr = wanted.jaxpr
@@ -162,7 +169,7 @@ class Importer:
 
     def _equation(
         self, ctx: StagingContext, eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom],
-        rules: tuple[OpenRule, ...],
+        rules: OpenRules,
     ) -> Step[Sequence[Atom]]:  # fmt: skip
         name = eqn.primitive.name
         expected = [self._type(var.aval, name) for var in eqn.outvars]
@@ -179,7 +186,7 @@ class Importer:
 
     def _applied(
         self, ctx: StagingContext, eqn: JaxprEqn, args: list[Atom], expected: Sequence[ShapedArray],
-        env: Mapping[JaxVar, Atom], rules: tuple[OpenRule, ...],
+        env: Mapping[JaxVar, Atom], rules: OpenRules,
     ) -> Step[Sequence[Atom]]:  # fmt: skip
         """The results of an equation."""
         name = eqn.primitive.name
@@ -251,15 +258,13 @@ class Importer:
                 raise _NoSuchPrimitiveError from None
         return found
 
-    def _spelled_out(
-        self, function: Callable[..., object], args: Sequence[Atom], rules: tuple[OpenRule, ...]
-    ) -> Request:
+    def _spelled_out(self, function: Callable[..., object], args: Sequence[Atom], rules: OpenRules) -> Request:
         closed = jax.make_jaxpr(function)(*[struct(arg.aval) for arg in args])
         return request(closed, rules)
 
     # Parameters.
 
-    def _parameters(self, eqn: JaxprEqn, rules: tuple[OpenRule, ...]) -> Step[dict[str, object]]:
+    def _parameters(self, eqn: JaxprEqn, rules: OpenRules) -> Step[dict[str, object]]:
         name, params = eqn.primitive.name, dict(eqn.params)
         groups = jax_programs.scan_groups(params) if name == "scan" else None
         if groups is not None:
@@ -290,7 +295,7 @@ class Importer:
             return dict(ON_KEYS[name](values, ndim, jax_programs.key_shape(keys[0])[ndim:]))
         return values
 
-    def _value(self, value: object, rules: tuple[OpenRule, ...]) -> Step[object]:
+    def _value(self, value: object, rules: OpenRules) -> Step[object]:
         if isinstance(value, JaxJaxpr | JaxClosedJaxpr):
             return (yield request(value, rules))
         if isinstance(value, tuple | list):
@@ -339,7 +344,7 @@ class _Alone:
 
     def program(self, closed: JaxClosedJaxpr) -> Jaxpr:
         importer = Importer()
-        program = importer.run(request(closed, (), self.region))
+        program = importer.run(request(closed, OpenRules(), self.region))
         refuse("from_jax", lacks_of(program, importer.types))
         return program
 

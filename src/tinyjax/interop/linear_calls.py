@@ -6,12 +6,13 @@ import jax
 from jax.extend.core import JaxprEqn
 
 from tinyjax.control.linear_call import LinearCall
-from tinyjax.interop.requests import OpenRule, Request, Step, request
+from tinyjax.interop.open_rules import OpenRules
+from tinyjax.interop.requests import Request, Step, request
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom
 
 
-def transposable(eqn: JaxprEqn, args: list[Atom], rules: tuple[OpenRule, ...]) -> Step[tuple[Primitive, list[Atom]]]:
+def transposable(eqn: JaxprEqn, args: list[Atom], rules: OpenRules) -> Step[tuple[Primitive, list[Atom]]]:
     """The primitive for a `linear_call`, and its operands."""
     captured, own = eqn.params["num_callee_consts"], eqn.params["num_res"]
     body = yield request(eqn.params["callee"], rules)

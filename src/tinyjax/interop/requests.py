@@ -7,31 +7,18 @@ from contextlib import AbstractContextManager
 from typing import Final, Generic, TypeAlias, TypeVar, final
 
 import jax
-from attrs import field, frozen
+from attrs import frozen
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn
 from jax.extend.core import Var as JaxVar
 
 from tinyjax.backend import jax_equations
+from tinyjax.interop.open_rules import OpenRules
 from tinyjax.interop.policies import Asked
 from tinyjax.ir.program import Jaxpr
 
 T = TypeVar("T")
-
-
-@final
-@frozen(eq=False)
-class OpenRule:
-    """A rule that is being imported. `key` and `body` tell whose it is; `seen` collects the equations in it that apply
-    the function itself, which `recursive` allows to stand for it. `closed_over` is what is known so far that the rules
-    of the function close over: theirs, where they apply it, close over the same."""
-
-    key: tuple[object, ...]
-    body: Jaxpr
-    recursive: bool = True
-    closed_over: Sequence[JaxVar] = ()
-    seen: list[JaxprEqn] = field(factory=list)
 
 
 @final
@@ -63,23 +50,22 @@ class Region:
 @frozen(eq=False)
 class Request:
     """A program to import. Its constants are values, or the next of its first inputs; without `consts`, all of them are
-    inputs. `rules` are those it is a part of, innermost first. `region` is what it is within, if that is another one
+    inputs. `rules` are those it is a part of. `region` is what it is within, if that is another one
     than of the program that asks for it. `passed` are variables around it that it doesn't read, but what it applies
     may: inputs as well, after the constants. `asked` is the policy that is asked about its equations, if that is
     another one than of the program that asks for it."""
 
     jaxpr: JaxJaxpr
     consts: tuple[object, ...]
-    rules: tuple[OpenRule, ...]
+    rules: OpenRules
     region: Region | None = None
     passed: tuple[JaxVar, ...] = ()
     asked: Asked | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What requests for the same have in common, as long as they live."""
-        consts, rules = tuple(map(id, self.consts)), tuple(map(id, self.rules))
-        return id(self.jaxpr), consts, rules, id(self.region), self.passed, self.asked
+        """What requests for the same have in common, as long as they live, but for the rules."""
+        return id(self.jaxpr), tuple(map(id, self.consts)), id(self.region), self.passed, self.asked
 
 
 @final
@@ -94,7 +80,7 @@ class Done(Generic[T]):
 Step: TypeAlias = Generator[Request, Jaxpr, T]
 
 
-def request(program: JaxJaxpr | JaxClosedJaxpr, rules: tuple[OpenRule, ...], region: Region | None = None) -> Request:
+def request(program: JaxJaxpr | JaxClosedJaxpr, rules: OpenRules, region: Region | None = None) -> Request:
     """For a program within another one."""
     # From JAX 0.11 on both are of one class, and what isn't closed has no constants.
     consts: Sequence[object] | None = getattr(program, "consts", None)
@@ -104,11 +90,11 @@ def request(program: JaxJaxpr | JaxClosedJaxpr, rules: tuple[OpenRule, ...], reg
 
 
 def open_request(
-    program: JaxJaxpr | JaxClosedJaxpr, region: Region | None = None, rules: tuple[OpenRule, ...] = ()
+    program: JaxJaxpr | JaxClosedJaxpr, region: Region | None = None, rules: OpenRules | None = None
 ) -> Request:
     """For a program whose constants feed the first inputs."""
     jaxpr = jax_equations.program_of(program)
-    return Request(jaxpr, (GIVEN,) * len(jaxpr.constvars), rules, region)
+    return Request(jaxpr, (GIVEN,) * len(jaxpr.constvars), rules or OpenRules(), region)
 
 
 def resumed(step: Step[T], found: Jaxpr | None, region: Region | None) -> Request | Done[T]:
