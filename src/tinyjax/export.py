@@ -132,8 +132,8 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
         return 1 if found is None else found.size
 
     def in_shardings_jax(self, mesh: Mesh | None = None) -> tuple[NamedSharding | None, ...]:
-        """How the leaves of the arguments lie on a mesh, by default the one it was exported for: as `jit` was told, or the
-        types said; None where nobody said it. `call` brings them there by itself.
+        """How the leaves of the arguments lie on a mesh, by default the one it was exported for: as `jit` was told, or
+        the types said; None where nobody said it. `call` brings them there by itself.
 
         Raises:
           ShardingError: the mesh hasn't the axes that the program names.

@@ -39,6 +39,7 @@ from tinyjax.primitives import (
     contractions,
     conversion,
     convolution,
+    determinants,
     dynamic,
     factorizations,
     fourier,
@@ -228,9 +229,9 @@ def _transforms() -> Iterator[Application]:
 
 def _matrices() -> Iterator[Application]:
     whole = [
-        triangular.Cholesky(), factorizations.Lu(), solutions.Det(), factorizations.Geqrf(), spectral.Eigh(),
-        spectral.Svd(), spectral.Svd(False, False), spectral.Eig(), spectral.Schur(), spectral.Hessenberg(),
-        spectral.Tridiagonal(),
+        triangular.Cholesky(), factorizations.Lu(), determinants.Det(), determinants.Slogdet(), factorizations.Geqrf(),
+        spectral.Eigh(), spectral.Svd(), spectral.Svd(False, False), spectral.Eig(), spectral.Schur(),
+        spectral.Hessenberg(), spectral.Tridiagonal(),
         *(factorizations.Qr(pivoting, full) for pivoting in (False, True) for full in (False, True)),
     ]  # fmt: skip
     for shape in ((2, 2), (3, 1, 1), (2, 0, 0), (2, 3), (3, 0)):

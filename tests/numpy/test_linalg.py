@@ -193,6 +193,14 @@ def test_derivatives_where_factors_have_none() -> None:
     x[3] = x[0] + x[1]
     np.testing.assert_allclose(tj.grad(tnp.linalg.det)(x), jax.grad(jnp.linalg.det)(x), 1e-6, 1e-8)
     np.testing.assert_allclose(tj.grad(lambda x: tnp.linalg.pinv(x).sum())(np.eye(3)), -np.ones((3, 3)), atol=1e-12)
+    singular = np.stack([np.ones((3, 3)), np.diag([1.0, 0.0, 2.0]), np.zeros((3, 3)), np.where(A > 1, np.nan, A), A])
+    for x, t in ((singular, np.ones_like(singular)), (singular * (1 + 2j), singular[::-1] * 1j)):
+        found, wanted = (
+            (j.vjp(f, x)[1](f(x)), j.jvp(f, (x,), (t,))[1])
+            for j, f in ((tj, tnp.linalg.slogdet), (jax, jnp.linalg.slogdet))
+        )
+        for one, other in zip(jax.tree.leaves(wanted), tj.tree.leaves(found), strict=True):
+            np.testing.assert_allclose(other, one, 1e-9)
 
 
 def cofactors(x: HostArray) -> HostArray:

@@ -16,6 +16,7 @@ from tests.primitives.array_catalog import Case, Reference, case
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, HostArray
 from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives.determinants import Det, Slogdet
 from tinyjax.primitives.factorizations import (
     Geqrf,
     HouseholderProduct,
@@ -24,7 +25,7 @@ from tinyjax.primitives.factorizations import (
     Ormqr,
     Qr,
 )
-from tinyjax.primitives.solutions import Det, Pinv, Solve
+from tinyjax.primitives.solutions import Pinv, Solve
 from tinyjax.primitives.spectral import Eig, Eigh, Hessenberg, Schur, Svd, SvdAlgorithm, Tridiagonal
 from tinyjax.primitives.triangular import Cholesky, CholeskyUpdate, SymmetricProduct, TriangularSolve
 from tinyjax.primitives.tridiagonal import TridiagonalSolve
@@ -252,6 +253,8 @@ def _solutions() -> list[Example]:
         one(Solve(), "complex128[2,3,3] complex128[2,3,1]", jnp.linalg.solve, 1),
         one(Det(), "float64[2,3,3]", jnp.linalg.det, 2),
         one(Det(), "complex64[0,0]", jnp.linalg.det, 0),
+        one(Slogdet(), "float64[3,3]", lambda x: list(jnp.linalg.slogdet(x)), 2),
+        one(Slogdet(), "complex128[2,2,2]", lambda x: list(jnp.linalg.slogdet(x)), 1),
         one(Pinv(), "float64[2,3] float64[]", pinv, 0),
         one(Pinv(), "complex128[2,3,2] float64[2]", pinv, 0),
     ]

@@ -31,9 +31,9 @@ from tinyjax.interop.jax import from_jax, to_jax
 from tinyjax.ir.dtypes import DType, HostArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives import lapack
+from tinyjax.primitives.determinants import Det
 from tinyjax.primitives.factorizations import Geqp3, HouseholderProduct, Lu, LuPivotsToPermutation, Ormqr, Qr
 from tinyjax.primitives.matrices import OfMatrices
-from tinyjax.primitives.solutions import Det
 from tinyjax.primitives.spectral import Eig, Eigh, Hessenberg, Schur, Svd, Tridiagonal
 from tinyjax.primitives.triangular import Cholesky, CholeskyUpdate, SymmetricProduct, TriangularSolve
 from tinyjax.primitives.tridiagonal import TridiagonalSolve

@@ -149,6 +149,10 @@ from tinyjax.primitives.cumulative import cummin as cummin
 from tinyjax.primitives.cumulative import cumprod as cumprod
 from tinyjax.primitives.cumulative import cumsum as cumsum
 from tinyjax.primitives.cumulative import logaddexp as logaddexp
+from tinyjax.primitives.determinants import Det as Det
+from tinyjax.primitives.determinants import Slogdet as Slogdet
+from tinyjax.primitives.determinants import det as det
+from tinyjax.primitives.determinants import slogdet as slogdet
 from tinyjax.primitives.dynamic import DynamicSlice as DynamicSlice
 from tinyjax.primitives.dynamic import DynamicUpdateSlice as DynamicUpdateSlice
 from tinyjax.primitives.dynamic import dynamic_slice as dynamic_slice
@@ -310,10 +314,8 @@ from tinyjax.primitives.slicing import concatenate as concatenate
 from tinyjax.primitives.slicing import pad as pad
 from tinyjax.primitives.slicing import slice_ as slice_
 from tinyjax.primitives.slicing import slice_in_dim as slice_in_dim
-from tinyjax.primitives.solutions import Det as Det
 from tinyjax.primitives.solutions import Pinv as Pinv
 from tinyjax.primitives.solutions import Solve as Solve
-from tinyjax.primitives.solutions import det as det
 from tinyjax.primitives.solutions import solve as solve
 from tinyjax.primitives.sorting import Sort as Sort
 from tinyjax.primitives.sorting import TopK as TopK

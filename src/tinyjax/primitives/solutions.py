@@ -6,9 +6,7 @@ only where a matrix isn't singular, or where no two singular values are equal.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
@@ -18,14 +16,13 @@ from typing_extensions import override
 from tinyjax.errors import LinearityError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import INT32, DType, HostArray, real_dtype
+from tinyjax.ir.dtypes import DType, HostArray, real_dtype
 from tinyjax.ir.primitive import BatchAxis, Outputs, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives import lapack
-from tinyjax.primitives.arithmetic import abs_, div, rem
-from tinyjax.primitives.cofactors import small_cofactors, small_determinant, triangular_adjugate
-from tinyjax.primitives.comparison import gt, le, ne
+from tinyjax.primitives.arithmetic import abs_, div
+from tinyjax.primitives.comparison import gt, le
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.factorizations import lu, solve_by_factors
@@ -33,27 +30,22 @@ from tinyjax.primitives.matrices import (
     OfMatrices,
     adjoint,
     as_columns,
-    diagonal_of,
     matmul,
-    rows_taken,
     square_matrix,
     symmetrized,
     transposed,
 )
-from tinyjax.primitives.reductions import reduce_max, reduce_prod
+from tinyjax.primitives.reductions import reduce_max
 from tinyjax.primitives.selection import select
-from tinyjax.primitives.shaping import iota, reshape, squeeze
-from tinyjax.primitives.slicing import slice_in_dim
+from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.spectral import Eigh, Svd
 from tinyjax.primitives.structure import (
     broadcast_in_dim,
     constant_like,
     instantiate,
     move_axis,
-    reduce_sum,
     shape_error,
 )
-from tinyjax.primitives.triangular import solve_triangular
 
 V = TypeVar("V")
 
@@ -122,98 +114,6 @@ class Solve(OfMatrices):
         shape = ctx.aval(b).shape
         (out,) = ctx.bind(self, a, reshape(ctx, b, (*shape[:-2], shape[-2] * shape[-1])))
         return [reshape(ctx, out, shape)], [place]
-
-
-def _small_determinant(a: HostArray, size: int) -> np.generic:
-    """The determinant of one matrix: NumPy computes with numbers in less time than with arrays."""
-    elements = list(a.flat)
-    return small_determinant(size, lambda i, j: elements[i * size + j], operator.mul, operator.add, operator.sub)
-
-
-@final
-@frozen
-class Det(OfMatrices):
-    """The determinant of square matrices."""
-
-    name: ClassVar[str] = "det"
-
-    @override
-    def own_shapes(self, *shapes: Shape) -> tuple[Shape, ...]:
-        square_matrix(self.name, shapes[0])
-        return ((),)
-
-    @override
-    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        (a,) = args
-        size = a.shape[-1]
-        if size not in (2, 3):
-            return OfMatrices.evaluate(self, a)
-        with np.errstate(all="ignore"):
-            found = small_determinant(size, lambda i, j: a[..., i, j], np.multiply, np.add, np.subtract)
-        return (np.asarray(found),)
-
-    @override
-    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
-        (a,) = avals
-        size = a.shape[-1]
-        return partial(_small_determinant, size=size) if a.ndim == 2 and size in (2, 3) else super().host_function(a)
-
-    @override
-    def of_one(self, *args: HostArray) -> tuple[HostArray, ...]:
-        (a,) = args
-        if not a.size:
-            return (np.ones((), a.dtype),)
-        factors, pivots = lapack.lu(a)
-        odd = np.count_nonzero(pivots != np.arange(len(pivots))) % 2
-        value = np.prod(np.diagonal(factors))
-        return (np.asarray(-value if odd else value),)
-
-    @override
-    def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
-        (a,) = args
-        size, rows = ctx.aval(a).shape[-1], ctx.aval(a).ndim - 2
-
-        def at(i: int, j: int) -> V:
-            row = slice_in_dim(ctx, a, i, i + 1, 1, rows)
-            return squeeze(ctx, slice_in_dim(ctx, row, j, j + 1, 1, rows + 1), (rows, rows + 1))
-
-        if size in (2, 3):
-            return [small_determinant(size, at, partial(mul, ctx), partial(add, ctx), partial(sub, ctx))]
-        factors, pivots, _ = ctx.bind(lu, a)
-        product = reduce_prod(ctx, diagonal_of(ctx, factors), (ctx.aval(a).ndim - 2,))
-        return [mul(ctx, product, self._sign(ctx, pivots, ctx.aval(a).dtype))]
-
-    def _sign(self, ctx: Context[V], pivots: V, dtype: DType) -> V:
-        """-1 for an odd number of exchanges."""
-        aval = ctx.aval(pivots)
-        moved = convert(ctx, ne(ctx, pivots, iota(ctx, INT32, aval.shape, aval.ndim - 1)), INT32)
-        count = reduce_sum(ctx, moved, (aval.ndim - 1,))
-        odd = rem(ctx, count, constant_like(ctx, count, 2))
-        sign = sub(ctx, constant_like(ctx, odd, 1), add(ctx, odd, odd))
-        return convert(ctx, sign, dtype)
-
-    @override
-    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        """The trace of adj(A) dA; adj(A) is by the factors of A that of the triangular one, which may be singular."""
-        (a,), (t,) = primals, tangents
-        aval = ctx.aval(a)
-        size, axis = aval.shape[-1], aval.ndim - 2
-        if isinstance(t, Zero) or size == 0:
-            outs = ctx.bind(self, a)
-            return outs, zero_tangents(ctx, outs)
-        if size < 4:
-            product = mul(ctx, small_cofactors(ctx, a), t)
-            return ctx.bind(self, a), [reduce_sum(ctx, product, (axis, axis + 1))]
-        factors, pivots, order = ctx.bind(lu, a)
-        diagonal, sign = diagonal_of(ctx, factors), self._sign(ctx, pivots, aval.dtype)
-        value = mul(ctx, sign, reduce_prod(ctx, diagonal, (axis,)))
-        cofactors = transposed(ctx, triangular_adjugate(ctx, factors, diagonal))
-        product = mul(ctx, cofactors, _permuted_left(ctx, factors, order, t))
-        return [value], [mul(ctx, sign, reduce_sum(ctx, product, (axis, axis + 1)))]
-
-
-def _permuted_left(ctx: Context[V], factors: V, order: V, b: V) -> V:
-    return solve_triangular(ctx, factors, rows_taken(ctx, b, order), left_side=True, lower=True, unit_diagonal=True)
 
 
 @final
@@ -312,4 +212,3 @@ class Pinv(OfMatrices):
 # The vocabulary.
 
 solve: Final = Solve()
-det: Final = Det()

@@ -22,6 +22,7 @@ from tinyjax.primitives import (
     conversion,
     convolution,
     cumulative,
+    determinants,
     dot_algorithms,
     dynamic,
     elementwise,
@@ -74,10 +75,10 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 #: The modules that define primitives whose parameters hold no programs.
 MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, by_loops, casts, collectives, comparison, complex, constant,
-    contractions, conversion, convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations,
-    fourier, gather, generators, hidden_state, incomplete, keys, platforms, reduce_window, reductions, resharding,
-    rounding, scatter, selection, shaping, sinks, slicing, solutions, sorting, special, spectral, stacking, structure,
-    threefry, triangular, tridiagonal, trigonometric, unreduced, window_choices,
+    contractions, conversion, convolution, cumulative, determinants, dynamic, elementwise, exchanges, exponential,
+    factorizations, fourier, gather, generators, hidden_state, incomplete, keys, platforms, reduce_window, reductions,
+    resharding, rounding, scatter, selection, shaping, sinks, slicing, solutions, sorting, special, spectral, stacking,
+    structure, threefry, triangular, tridiagonal, trigonometric, unreduced, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)

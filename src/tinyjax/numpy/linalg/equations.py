@@ -8,7 +8,6 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from tinyjax.arrays.arithmetic import absolute
 from tinyjax.arrays.elementwise import (
     astype,
     broadcast_shapes,
@@ -20,14 +19,11 @@ from tinyjax.arrays.elementwise import (
 )
 from tinyjax.arrays.reductions import any as any_of
 from tinyjax.arrays.reductions import max as max_of
-from tinyjax.arrays.reductions import prod
 from tinyjax.arrays.reductions import sum as sum_of
-from tinyjax.arrays.shaping import diagonal, integer, integers, moveaxis, ravel, reshape
+from tinyjax.arrays.shaping import integer, integers, moveaxis, ravel, reshape
 from tinyjax.errors import ChoiceError, ShapeError
-from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, real_dtype
+from tinyjax.ir.dtypes import FLOAT32, real_dtype
 from tinyjax.ir.shapes import Shape
-from tinyjax.lax import linalg as strict
-from tinyjax.numpy.elementwise import log
 from tinyjax.numpy.linalg.decompositions import svd, svdvals
 from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.numpy.linalg.norms import norm
@@ -35,9 +31,10 @@ from tinyjax.numpy.linalg.results import SlogdetResult
 from tinyjax.numpy.matrices import eye
 from tinyjax.numpy.types import finfo
 from tinyjax.prepared.functions import prepared
+from tinyjax.primitives.determinants import det as det_p
+from tinyjax.primitives.determinants import slogdet as slogdet_p
 from tinyjax.primitives.matrices import MATRICES
 from tinyjax.primitives.solutions import Pinv
-from tinyjax.primitives.solutions import det as det_p
 from tinyjax.primitives.solutions import solve as solve_p
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -130,8 +127,8 @@ def det(a: ArrayLike) -> Array:
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The signs of the determinants of square matrices, and the logarithms of their absolute values.
 
-    The sign of a complex number has absolute value 1. Where a matrix is singular they are 0 and -inf. The method is
-    "lu", or "qr", which is faster on some devices in JAX; here it is the same.
+    The sign of a complex number has absolute value 1. Where a matrix is singular they are 0 and -inf, with derivatives
+    that are infinite or nan. The method is "lu", or "qr", which is faster on some devices in JAX; here it is the same.
 
     Raises:
       ShapeError: the matrices aren't square.
@@ -144,23 +141,8 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     if method not in (None, "lu", "qr"):
         raise ChoiceError(f"slogdet: the methods are 'lu' and 'qr', got {method!r}")
     x = inexact(a)
-    size = _square("slogdet", x)
-    factors, pivots, _ = strict.lu(x)
-    values = diagonal(factors, 0, -2, -1)
-    moved = sum_of(pivots != np.arange(size, dtype=np.int32), -1)
-    odd = astype(1 - 2 * (moved & 1), values.aval.dtype)
-    sizes = absolute(values)
-    known = sizes > 0
-    if values.aval.dtype in COMPLEXES:
-        signs = values / astype(where(known, sizes, full_like(sizes, 1)), values.aval.dtype)
-    else:  # also where nan says nothing of it: JAX has nan for the sign of up to two rows only, from their formula
-        signs = where(values < 0, full_like(values, -1), full_like(values, 1))
-        signs = where(is_nan(values), full_like(values, np.nan), signs) if size < 3 else signs
-    total = sum_of(log(where(known | is_nan(sizes), sizes, full_like(sizes, 1))), -1)
-    singular = any_of(values == 0, -1) & ~is_nan(total)  # LAPACK has zeros after nan
-    sign = odd * prod(signs, -1)
-    sign = where(singular, full_like(sign, 0), sign)
-    return SlogdetResult(sign, where(singular, full_like(total, -np.inf), total))
+    _square("slogdet", x)
+    return SlogdetResult(*bind(slogdet_p, x))
 
 
 @prepared

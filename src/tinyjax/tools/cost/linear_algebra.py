@@ -10,7 +10,7 @@ from typing import Final
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn
 from tinyjax.ir.shapes import Shape
-from tinyjax.primitives import factorizations, solutions, spectral, triangular, tridiagonal
+from tinyjax.primitives import determinants, factorizations, solutions, spectral, triangular, tridiagonal
 from tinyjax.primitives.matrices import OfMatrices
 
 
@@ -38,7 +38,8 @@ OPERATIONS: Final[Mapping[type[Primitive], Callable[..., float]]] = {
     factorizations.Ormqr: lambda a, t, c: 4 * t[0] * math.prod(c),
     factorizations.Qr: lambda a: 2 * _factors(*a),
     solutions.Solve: lambda a, b: _factors(*a) / 2 + 2 * _solution(a, b),
-    solutions.Det: lambda a: _factors(*a) / 2,
+    determinants.Det: lambda a: _factors(*a) / 2,
+    determinants.Slogdet: lambda a: _factors(*a) / 2,
     solutions.Pinv: lambda a, r: 4 * max(a) ** 2 * min(a) + 22 * min(a) ** 3 + 2 * min(a) * math.prod(a),
     spectral.Eigh: lambda a: 9 * a[0] ** 3,
     spectral.Svd: lambda a: 4 * max(a) ** 2 * min(a) + 22 * min(a) ** 3,
