@@ -574,6 +574,17 @@ def test_what_cant_be_ported(tinyjax: Run) -> None:
     assert re.search(r"tracing f raised TypeError: add got incompatible shapes .* \(at .*wrong\.py:4\)$", said.strip())
 
 
+@pytest.mark.sweep
+def test_a_module_that_is_ported_may_set_jax_up_in_the_environment(tinyjax: Run) -> None:
+    Path("wide.py").write_text(
+        "import os\n\nos.environ['JAX_ENABLE_X64'] = '1'\n\nimport jax\n\n\ndef f(x):\n    return x\n"
+    )
+    command = [sys.executable, "-m", "tinyjax", "port", "wide.py:f", "--args", "f64[3]"]
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_ENABLE_X64"}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stdout) == (0, "wide.py:f: nothing is missing: 0 equations\n"), done.stderr
+
+
 # Help, and colours.
 
 

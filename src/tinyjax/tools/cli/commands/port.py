@@ -21,14 +21,15 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(options: Namespace) -> int:
-    from tinyjax.interop.from_jax import imported, traced_by_jax
-    from tinyjax.ir.traverse import nested_programs
-
     spec: str = options.program
     home, separator, name = spec.rpartition(":")
     if not (separator and home and name):
         raise CommandError(f"{spec!r} names no function: MODULE:FUNC or FILE.py:FUNC")
     function = load_function(Path(home), name) if home.endswith(".py") else import_function(home, name)
+    # Only here, since they import JAX: what the function's module says of JAX in os.environ is read by then.
+    from tinyjax.interop.from_jax import imported, traced_by_jax
+    from tinyjax.ir.traverse import nested_programs
+
     subject = function_subject(function, name, options.args)
     if subject.args is None:
         raise without_arguments(subject)
