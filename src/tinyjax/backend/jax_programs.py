@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from types import CodeType
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -17,6 +18,7 @@ from jax.typing import ArrayLike
 from tinyjax.backend.buffers import DeviceBuffer
 from tinyjax.backend.devices import keys_in_jax, type_of_jax
 from tinyjax.backend.early import for_jax
+from tinyjax.caching import PlainCache, register
 from tinyjax.errors import UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
@@ -40,6 +42,10 @@ from tinyjax.primitives.keys import as_keys
 _NEW = jax.__version_info__ >= (0, 11)
 #: The dtypes of keys that are values here, by the names that JAX prints.
 _KEYS = {short_name(dtype): dtype for dtype in KEY_NAMES}
+
+#: Lines by the instruction: by the identity of the code, which an entry keeps alive, and the place in it.
+_LINES: Final[PlainCache[tuple[int, int], tuple[CodeType, SourceInfo]]] = PlainCache(4096, "lines of JAX's programs")
+register(_LINES)
 
 
 def literal(value: Scalar, aval: ShapedArray) -> ArrayLike:
@@ -157,8 +163,16 @@ def _unpacked(tree: Any) -> tuple[Any, Any, Any]:  # a FlatTree
 
 def line_of(eqn: JaxprEqn) -> SourceInfo | None:
     """The line of user code that an equation of JAX comes from."""
-    frame = source_info_util.user_frame(eqn.source_info.traceback)
-    return None if frame is None else SourceInfo(frame.file_name, frame.start_line, frame.function_name)
+    traceback: Any = eqn.source_info.traceback  # its stub knows no frames, and not that it may be None
+    for code, at in zip(*traceback.raw_frames(), strict=True) if traceback else ():
+        if source_info_util.is_user_filename(code.co_filename):
+            found = _LINES.entries.get((id(code), at))
+            if found is None:
+                frame = source_info_util.raw_frame_to_frame(code, at)
+                line = SourceInfo(frame.file_name, frame.start_line, frame.function_name)
+                found = _LINES.put((id(code), at), (code, line))
+            return found[1]
+    return None
 
 
 def function_name(jaxpr: JaxJaxpr) -> str:

@@ -140,13 +140,13 @@ class Importer:
                 env[var] = self._constant(ctx, const, self._type(var.aval, "constants"))
         for eqn in jaxpr.eqns:
             ctx.cursor.source = jax_programs.line_of(eqn)
-            args = [self._read(ctx, env, atom) for atom in eqn.invars]
+            args = [self._operand(ctx, env, atom) for atom in eqn.invars]
             outs = yield from self._equation(ctx, eqn, args, env, wanted.rules)
             env.update(zip(eqn.outvars, outs, strict=True))
         ctx.cursor.source = None
         results = []
         for atom in jaxpr.outvars:
-            aval, out = self._type(atom.aval, "results"), self._read(ctx, env, atom)
+            aval, out = self._type(atom.aval, "results"), self._operand(ctx, env, atom)
             results.append(convert(ctx, out, out.aval.dtype, aval.weak_type) if _weaker(out, aval) else out)
         return ctx.finish(results).jaxpr
 
@@ -173,11 +173,20 @@ class Importer:
     ) -> Step[Sequence[Atom]]:  # fmt: skip
         name = eqn.primitive.name
         expected = [self._type(var.aval, name) for var in eqn.outvars]
+        key = key_of(eqn, args, expected)
+        known = None if key is None or self._asked is not None else self._read_before.get(key)
+        if known is not None:
+            for i, step in known.steps:
+                (args[i],) = ctx.bind(step, args[i])
+            return ctx.bind(known.primitive, *args)
+        noted: list[ReadBefore] = []
         try:
-            outs = yield from self._applied(ctx, eqn, args, expected, env, rules)
+            outs = yield from self._applied(ctx, eqn, args, expected, env, rules, noted)
             found = [out.aval for out in outs]
             if all_match(found, expected):
                 lying = _lying(ctx, eqn, outs)
+                if noted and key is not None and lying is outs:
+                    self._read_before[key] = noted[0]
                 return lying if self._asked is None else self._asked.named(ctx, eqn, lying)
             raise TypingError(f"it gives {listed(found)}, but in JAX {listed(expected)}")
         except (TinyjaxError, LookupError) as error:
@@ -186,9 +195,9 @@ class Importer:
 
     def _applied(
         self, ctx: StagingContext, eqn: JaxprEqn, args: list[Atom], expected: Sequence[ShapedArray],
-        env: Mapping[JaxVar, Atom], rules: OpenRules,
+        env: Mapping[JaxVar, Atom], rules: OpenRules, noted: list[ReadBefore],
     ) -> Step[Sequence[Atom]]:  # fmt: skip
-        """The results of an equation."""
+        """The results of an equation. What equal ones are is noted, if it is the same for all."""
         name = eqn.primitive.name
         if expected and all(aval.dtype.kind == "V" and aval.dtype == FLOAT0 for aval in expected) and not eqn.effects:
             return [no_bits(ctx, aval) for aval in expected]
@@ -222,12 +231,6 @@ class Importer:
         elif name == "linear_call":
             primitive, args = yield from transposable(eqn, args, rules)
         else:
-            key = key_of(eqn, args, expected)
-            known = None if key is None else self._read_before.get(key)
-            if known is not None:
-                for i, step in known.steps:
-                    (args[i],) = ctx.bind(step, args[i])
-                return ctx.bind(known.primitive, *args)
             params = yield from self._parameters(eqn, rules)
             if name in EXPANSIONS:
                 return EXPANSIONS[name](ctx, {key: STANDARD.resolve(value) for key, value in params.items()}, args)
@@ -242,8 +245,8 @@ class Importer:
             for i, step in steps:
                 (args[i],) = ctx.bind(step, args[i])
             primitive = STANDARD.read(name, params, [arg.aval for arg in args], expected)
-            if key is not None and not holds_programs(primitive):
-                self._read_before[key] = ReadBefore(tuple(steps), primitive)
+            if not holds_programs(primitive):
+                noted.append(ReadBefore(tuple(steps), primitive))
         return ctx.bind(primitive, *args)
 
     def _implementation(self, eqn: JaxprEqn, args: Sequence[Atom]) -> JaxClosedJaxpr:
@@ -320,7 +323,7 @@ class Importer:
             self.types[f"{place} of type {aval}"] += 1
             return array_type((), UINT32)
 
-    def _read(self, ctx: StagingContext, env: dict[JaxVar, Atom], atom: JaxVar | JaxLiteral) -> Atom:
+    def _operand(self, ctx: StagingContext, env: dict[JaxVar, Atom], atom: JaxVar | JaxLiteral) -> Atom:
         if isinstance(atom, JaxVar):
             return env[atom]
         return self._constant(ctx, atom.val, self._type(atom.aval, "literals"))

@@ -27,8 +27,9 @@ def key_of(eqn: JaxprEqn, args: Sequence[Atom], expected: Sequence[ShapedArray])
     """What equations have in common that are the same here, if they hold no programs; None: that isn't known, as with
     keys of somebody's own."""
     params = eqn.params
-    if not all(isinstance(getattr(atom.aval, "dtype", None), np.dtype) for atom in (*eqn.invars, *eqn.outvars)):
-        return None
+    for atom in (*eqn.invars, *eqn.outvars):
+        if not isinstance(getattr(atom.aval, "dtype", None), np.dtype):
+            return None
     types = tuple(map(type, params.values()))  # 1 is True to a dictionary
     key = eqn.primitive, *params.items(), types, *[arg.aval for arg in args], *expected
     try:

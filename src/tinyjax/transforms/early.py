@@ -55,16 +55,18 @@ class _Early:
     def __init__(self, eqns: Sequence[Eqn], lazy: Lazy, results: Sequence[Atom]) -> None:
         self._eqns = eqns
         self._results = {lazy.root(atom).index for atom in results if isinstance(atom, Var)}
-        self._operands = [set(own) for own in lazy.roots(eqns)]
+        self._operands = list(map(set, lazy.roots(eqns)))
+        self._outs = [[out.index for out in eqn.outvars] for eqn in eqns]
         #: Of what equations read: which row of it, where they read rows.
         self._rows: dict[int, dict[int, int]] = {}
-        for i, eqn in enumerate(eqns) if lazy.rows else ():
+        rows = lazy.rows
+        for i, eqn in enumerate(eqns) if rows else ():
             for atom in eqn.invars:
-                if type(atom) is Var and atom.index in lazy.rows:
-                    base, at = lazy.rows[atom.index]
+                if type(atom) is Var and atom.index in rows:
+                    base, at = rows[atom.index]
                     own = self._rows.setdefault(i, {})
                     own[base.index] = max(at, own.get(base.index, 0))
-        self._maker = {out.index: i for i, eqn in enumerate(eqns) for out in eqn.outvars}
+        self._maker = {out: i for i, outs in enumerate(self._outs) for out in outs}
         #: The equations that make stacks of which rows are read: loops, say.
         self._stacking = {self._maker[base.index] for base, _ in lazy.rows.values() if base.index in self._maker}
         #: Whether what each makes is no scalar.
@@ -80,15 +82,15 @@ class _Early:
             if depth is not None and i not in self._unread:
                 self._free[i] = depth
         #: What these make.
-        self._freely_made: set[int] = {out.index for i in self._free for out in eqns[i].outvars}
+        self._freely_made: set[int] = {out for i in self._free for out in self._outs[i]}
         #: The equations that make stacks of scalars.
         self._joining: frozenset[int] = frozenset([i for i, eqn in enumerate(eqns) if joins_scalars(eqn)])
 
     def _depth(self, i: int, eqn: Eqn) -> int | None:
         depth = 1
         for index in self._operands[i]:
-            if index in self._maker:
-                maker = self._maker[index]
+            maker = self._maker.get(index)
+            if maker is not None:
                 known = self._free.get(maker)
                 if known is None:
                     return None
@@ -108,9 +110,9 @@ class _Early:
         stacked = set[int]()  # the scalars in stacks, which are made where they are
         for i in range(n - 1, -1, -1):
             if i in self._free:
-                found = set[int]().union(*[readers.get(out.index, ()) for out in self._eqns[i].outvars])
+                found = set[int]().union(*[readers.get(out, ()) for out in self._outs[i]])
                 alone = len(found) == 1 or self._free[i] > DEPTH or (len(found) <= _FEW and self._of_a_tensor(i))
-                later = alone and not any(out.index in stacked for out in self._eqns[i].outvars)
+                later = alone and stacked.isdisjoint(self._outs[i])
                 if found and (later or min(found) < i):
                     places[i] = min(found) if alone else _BEFORE
             if i in self._joining:
@@ -153,7 +155,7 @@ class _Early:
         wanted: dict[int, set[int]] = {}  # the ranks of what reads a result
         for i in reversed(order):
             if i in self._free and places[i] in self._stacking:
-                found = set[int]().union(*[wanted.get(out.index, ()) for out in self._eqns[i].outvars])
+                found = set[int]().union(*[wanted.get(out, ()) for out in self._outs[i]])
                 rank[i] = found.pop() if len(found) == 1 else _BEFORE
             # The loop itself reads what comes before it, whoever else does.
             for index in self._operands[i] & self._freely_made if i in rank or i in self._stacking else ():
@@ -173,8 +175,7 @@ class _Early:
         joined: dict[int, bool] = {}  # whether all that reads a result is such a sum, or for one; of a scalar: anything
         scalars = {out.index for eqn in self._eqns for out in eqn.outvars if not out.aval.shape}
         for i in range(len(self._eqns) - 1, -1, -1):
-            eqn = self._eqns[i]
-            outs = [out.index for out in eqn.outvars]
+            outs = self._outs[i]
             stack = i in self._joining and outs[0] in joined  # of which something is made
             term = stack or (i in self._free and all(joined.get(out, False) for out in outs))
             for index in self._operands[i]:
@@ -182,7 +183,7 @@ class _Early:
                 joined[index] = joined.get(index, False) or term if scalar else joined.get(index, True) and term
         if True not in joined.values():
             return
-        terms = {i for i in self._free if all(joined.get(out.index, False) for out in self._eqns[i].outvars)}
+        terms = {i for i in self._free if all(joined.get(out, False) for out in self._outs[i])}
         first: dict[tuple[int, int], int] = {}  # where an input, or a row of it, is read for something else
         for i, operands in enumerate(self._operands):
             if i not in terms and places[i] != _BEFORE:
@@ -234,8 +235,12 @@ class _Early:
             if i in self._free:
                 continue
             if moves:
-                makers = [self._maker[index] for index in self._operands[i] if index in self._maker]
-                place = max([places[maker] for maker in makers if maker not in self._free], default=i)
+                place = -1
+                for index in self._operands[i]:
+                    maker = self._maker.get(index, i)
+                    if places[maker] > place and maker != i and maker not in self._free:
+                        place = places[maker]
+                place = i if place < 0 else place
                 if count - stayed[place] > _FAR or place in self._stacking:
                     places[i] = place
                     continue
@@ -258,25 +263,29 @@ class _Early:
         read = set(self._results)
         for i in range(len(self._eqns) - 1, -1, -1):
             eqn = self._eqns[i]
-            stays = must_stay(eqn.primitive.effects)
-            if not stays and self._operands[i] and read.isdisjoint([out.index for out in eqn.outvars]):
+            operands, outs, effects = self._operands[i], self._outs[i], eqn.primitive.effects
+            stays = bool(effects) and must_stay(effects)
+            if not stays and operands and read.isdisjoint(outs):
                 self._unread.add(i)
                 continue
-            read |= self._operands[i]
-            after, updates = 1, False
-            for out in eqn.outvars:
-                if out.aval.shape:
-                    after = max(after, length.get(out.index, 0) + 1)
-                    updates = updates or out.index not in length
-                updates = updates or out.index in wide
+            read |= operands
+            after, updates = 1, not wide.isdisjoint(outs)
+            if self._wide[i]:
+                for out in eqn.outvars:
+                    if out.aval.shape:
+                        known = length.get(out.index)
+                        if known is None:
+                            updates = True
+                        elif known >= after:
+                            after = known + 1
             if updates:
-                wide |= self._operands[i]
+                wide |= operands
             kind = type(eqn.primitive)
             # What ends in scalars alone, as the last layer does before a loss, is no update unless it goes by elements.
             moves = updates or _by_elements(kind) or issubclass(kind, Reduction) or kind in JOINING
             found[i] = moves and after <= _LENGTH and not stays
             after = after if found[i] else _LENGTH
-            for index in self._operands[i]:
+            for index in operands:
                 if after > length.get(index, 0):
                     length[index] = after
         return found

@@ -46,22 +46,26 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
         are for it alone."""
         found = 0
         for atom in eqn.invars:
-            if isinstance(atom, Var):
-                var = lazy.root(atom)
+            if type(atom) is Var:
+                var = lazy.root(atom) if atom.index in lazy.eqns else atom
                 root, maker = var.index, makers.get(var.index)
                 if maker is None or not var.aval.shape:
                     continue  # inputs are kept, and scalars take no memory
                 if readers[root] == 1 and depth < DEPTH and type(maker.primitive) in _LIGHT:
                     found += longer(maker, at, place, depth + 1)
                 else:
-                    found += max(0, place - max(at, last.get(rows.get(atom.index, root), at)))
+                    until = last.get(rows.get(atom.index, root), at)
+                    if until < place:
+                        found += place - max(at, until)
         return found
 
     keys: list[int] = []
-    for at in range(len(eqns) - 1, -1, -1):
+    end = len(eqns)
+    for at in range(end - 1, -1, -1):
         eqn = eqns[at]
         place = at
-        wanted = max(at, min([first.get(out.index, at) for out in eqn.outvars], default=at))
+        places = [first.get(out.index, at) for out in eqn.outvars]
+        wanted = places[0] if len(places) == 1 else min(places, default=at)
         if (
             wanted > at
             and not shared[at]
@@ -72,7 +76,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
         # What is joined has come from where it is made: there, it is part of a block.
         read = -1 if type(eqn.primitive) in JOINING else place
         for root in roots[at]:
-            if read < first.get(root, len(eqns)):
+            if read < first.get(root, end):
                 first[root] = read
         for atom in eqn.invars:
             if type(atom) is Var:
@@ -99,9 +103,9 @@ def _shared(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], readers: Mappin
     for eqn, own in zip(eqns, roots, strict=True):
         outside = _light(eqn) and made.isdisjoint(own)
         if not outside:
-            made.update(out.index for out in eqn.outvars)
+            made.update([out.index for out in eqn.outvars])
         several = [out for out in eqn.outvars if readers.get(out.index, 0) > _FEW]
-        found.append(any(outside or not out.aval.shape for out in several) if several else False)
+        found.append(bool(several) and (outside or not all(out.aval.shape for out in several)))
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -170,6 +170,16 @@ def periods(found: Numbers) -> list[int]:
         windows = np.unique(pairs, return_inverse=True)[1].reshape(-1)
         width *= 2
     return sorted(weights, key=lambda period: (-weights[period], period))
+
+
+def in_blocks(found: Numbers, reads: Callable[[], Reads]) -> bool:
+    """Whether equations with these labels are one run as they stand, but for fewer others than it has blocks: so none
+    of the others is for each block, and nothing is to be gained by another order."""
+    for period in periods(found)[:1]:
+        for start, stop in _equal(found, period):
+            if len(found) - (stop - start) < (stop - start) // period:
+                return reads().breaks(start, stop, period) is None
+    return False
 
 
 def find_runs(found: Numbers, reads: Reads, accept: int = 2, least: int = 1) -> list[Run]:

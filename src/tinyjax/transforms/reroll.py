@@ -24,7 +24,7 @@ from tinyjax.transforms.numbers_apart import numbers_apart
 from tinyjax.transforms.one_number import parts_of_one_number
 from tinyjax.transforms.padded_sums import stacked_sums
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, without_unread
-from tinyjax.transforms.repeats import Reads, Run, find_runs, labels
+from tinyjax.transforms.repeats import Reads, Run, find_runs, in_blocks, labels
 from tinyjax.transforms.rolling import LOOPING, Block, Body, Ref, Result, Slot
 from tinyjax.transforms.rows import Lazy, find_lazy, reshapes
 from tinyjax.transforms.scalar_sums import in_any_order, sums_of_stacks
@@ -57,7 +57,10 @@ class _Rolling:
         self._lazy: Lazy = find_lazy(jaxpr)
         self._in_any_order: frozenset[int] = in_any_order(jaxpr) if bordered else frozenset()
         eqns = [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions]
-        self._eqns: list[Eqn] = late(early(eqns, self._lazy, jaxpr.outvars), self._lazy)
+        # Updates by rows of what a loop has made go in the loop's order.
+        if self._lazy.rows or not in_blocks(labels(eqns), lambda: Reads(eqns, self._lazy.homes(jaxpr, eqns))):
+            eqns = late(early(eqns, self._lazy, jaxpr.outvars), self._lazy)
+        self._eqns: list[Eqn] = eqns
         self._home = self._lazy.homes(jaxpr, self._eqns)
         self._ctx = Rebuilding(jaxpr.invars, jaxpr.names)
         self._stacks = Stacks(self._ctx)

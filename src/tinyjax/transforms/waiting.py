@@ -112,10 +112,11 @@ class Groups:
 
     def of(self, i: int) -> int:
         """The one that stands for all of a set."""
-        while i in self._above:
-            above = self._above[i]
-            if above in self._above:  # so that no path stays long
-                self._above[i] = self._above[above]
+        known = self._above
+        while (above := known.get(i)) is not None:
+            further = known.get(above)
+            if further is not None:  # so that no path stays long
+                known[i] = further
             i = above
         return i
 
