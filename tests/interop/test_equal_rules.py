@@ -255,3 +255,28 @@ def test_rules_that_apply_their_function_to_ever_more() -> None:
         return lib.jit(g)(X)
 
     np.testing.assert_allclose(np.asarray(third(tj, of_jax(f))), third(jax, f), rtol=1e-4)
+
+
+def test_rules_that_apply_a_loop_of_their_function_to_more() -> None:
+    """As solvers do: what is large is imported one deep, and has all derivatives, as JAX's."""
+    asked: list[int] = []
+
+    @jax.custom_jvp
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sum(jax.lax.fori_loop(0, 2, lambda _, y: jnp.sin(y), x))
+
+    @f.defjvp
+    def _rule(primals: Any, tangents: Any) -> Any:
+        asked.append(primals[0].size)
+        return f(*primals), f(jnp.append(primals[0], 2.0)) * jnp.sum(tangents[0])
+
+    closed = jax.make_jaxpr(f)(X)
+    asked.clear()
+    from_jax(closed)
+    assert asked == [4]
+
+    g = of_jax(f)
+    once = lambda x: tj.jvp(g, (x,), (np.ones_like(X),))[1]  # noqa: E731
+    found = tj.jvp(once, (X,), (np.ones_like(X),))[1]
+    more = np.append(X, [2, 2])
+    np.testing.assert_allclose(np.asarray(found), np.sum(np.sin(np.sin(more))) * 4 * 4, rtol=1e-4)

@@ -29,6 +29,7 @@ from tinyjax.ir.dtypes import BOOL, Scalar
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.tangents import has_tangent, spread_marks
+from tinyjax.ir.traverse import holds_programs
 
 T = TypeVar("T")
 PrimitiveT = TypeVar("PrimitiveT", bound=Primitive)
@@ -48,9 +49,12 @@ class Alone(Protocol):
 Known: TypeAlias = Shared[Primitive]
 #: How many rules of one function, each for other arguments, are imported within each other.
 _MAX_DEPTH: Final = 4
-#: The same for reverse mode, each of which is several times as large as the one that it is within; others are asked
-#: when they are needed, unless what they close over has to be there.
+#: The same for reverse mode, each of which is several times as large as the one that it is within, and for functions
+#: with more equations or with programs in them; others are asked when they are needed, unless what they close over has
+#: to be there.
 _MAX_REVERSE: Final = 2
+_MAX_LARGE: Final = 1
+_SMALL: Final = 16
 #: Of how many arguments every choice is asked about in advance, if the rule tells zeros apart; and not within rules.
 _MAX_CHOICES: Final = 2
 
@@ -82,7 +86,7 @@ def _as_derived(
     if within is not None:
         primitive, operands = within
         return primitive, [*(env[var] for var in operands), *args]
-    if not (call.forward or around) and len(open_already) >= _MAX_REVERSE:
+    if not around and len(open_already) >= _most_within_itself(call):
         return adopted(eqn, body, body.out_avals, alone, _AskedLater(alone)), args
     key = (jax_rules.rules_of(eqn), body, alone)
     found = None if call.closed_over else known.get(key, rules)
@@ -204,6 +208,14 @@ def _within_itself(call: _Call, rules: OpenRules) -> tuple[Primitive, Sequence[J
     if call.forward:
         return CustomJvp(call.name, body, None, n), ()
     return CustomVjp(call.name, body, None, None, (), n), ()
+
+
+def _most_within_itself(call: _Call) -> int:
+    """How many rules of one function are imported within each other that close over nothing."""
+    eqns = call.body.eqns
+    if len(eqns) > _SMALL or any(holds_programs(eqn.primitive) for eqn in eqns):
+        return _MAX_LARGE
+    return _MAX_DEPTH if call.forward else _MAX_REVERSE
 
 
 def _custom_jvp(call: _Call, rules: OpenRules, only: tuple[bool, ...] | None) -> Step[CustomJvp]:
