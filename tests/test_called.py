@@ -161,6 +161,7 @@ def test_arguments_that_are_not_as_annotated_are_named() -> None:
     program = tj.make_jaxpr(tnp.sin)(1.0)
     calls: list[tuple[Callable[[], object], str]] = [
         (lambda: ir.nested_programs(odd), "nested_programs: jaxpr takes Jaxpr, got 3"),
+        (lambda: ir.subjaxprs(odd), "subjaxprs takes a primitive, such as eqn.primitive; got 3"),
         (lambda: ir.variable_names(odd), "variable_names: jaxpr takes Jaxpr, got 3"),
         (lambda: ir.format_closed(odd), "format_closed: closed takes ClosedJaxpr, got 3"),
         (lambda: ir.format_eqn(program.eqns[0], odd), r"format_eqn: names takes Mapping\[int, str\] | None, got 3"),

@@ -67,3 +67,25 @@ def test_what_fits_is_stored_in_silence() -> None:
     np.testing.assert_array_equal(tnp.zeros(2, "float32").at[0].set(np.float64(1.5)), [1.5, 0.0])
     with pytest.raises(LossyUpdateWarning):
         tnp.zeros(2, int).at[0].set(1.5)
+
+
+def test_imaginary_parts_are_not_lost_in_silence() -> None:
+    """A ComplexWarning at the user's line, also while tracing; as a bool nothing is lost."""
+    z = tnp.array([1 + 2j, 0])
+    convert: list[Callable[[Any], Any]] = [
+        lambda z: z.astype("float32"),
+        lambda z: tj.lax.convert_element_type(z, int),
+        lambda z: tnp.array(np.asarray(z) if isinstance(z, tj.Array) else z, float),
+        lambda z: tnp.sum(z, dtype=float),
+        lambda z: tnp.concatenate([z, z], dtype=float),
+        lambda z: tnp.full(2, 1j, float),
+        tj.jit(lambda z: z.astype("float32")),
+    ]
+    for f in convert:
+        with pytest.warns(np.exceptions.ComplexWarning, match="discards the imaginary part") as seen:
+            f(z)
+        assert {warning.filename for warning in seen} == {__file__}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(z.astype(bool), [True, False])
+        assert z.astype("complex64").dtype == "complex64"

@@ -17,6 +17,8 @@ import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, check, numbers, weak
 from tinyjax import ArrayLike
 from tinyjax.errors import InputError, ShapeError
+from tinyjax.primitives.conversion import ConvertElementType
+from tinyjax.tracing.core import bind
 
 VALUES: list[ArrayLike] = [1, 2.5, True, 1j, np.float32(3), np.arange(3, dtype=np.int8), np.ones((2, 1), np.float64)]
 
@@ -75,6 +77,12 @@ def test_result_type() -> None:
     for dtype, other in itertools.product(DTYPES, DTYPES):  # dtypes themselves: those of Python's types are not weak
         assert tnp.result_type(np.dtype(dtype), np.dtype(other)) == jnp.result_type(np.dtype(dtype), np.dtype(other))
     assert tnp.result_type(weak(2.0, 3)[0], "float32") == np.float32
+    # Weak values among themselves are what Python's numbers are.
+    wide = {"int8": "int64", "uint8": "uint64", "bfloat16": "float64", "complex64": "complex128", "bool": "bool"}
+    for narrow, dtype in wide.items():
+        (x,) = bind(ConvertElementType(narrow, weak_type=True), tnp.ones(()))
+        assert tnp.result_type(x) == tnp.result_type(x, x) == dtype
+        assert tnp.result_type(x, "float16") == ("complex64" if narrow == "complex64" else "float16")
     with pytest.raises(InputError, match="at least one"):
         tnp.result_type()
 
@@ -155,7 +163,7 @@ def test_shapes() -> None:
     assert (tnp.shape(x), tnp.ndim(x), tnp.size(x), tnp.size(x, 1), tnp.size(x, (0, -1))) == ((2, 3), 2, 6, 3, 6)
     assert (tnp.iscomplexobj(x), tnp.isrealobj(x), tnp.isscalar(2.0), tnp.isscalar(x)) == (True, False, True, False)
     assert tnp.astype(2.5, int).item() == 2
-    assert tnp.astype(x, "float32").dtype == np.float32
+    assert tnp.astype(x.real, "float16").dtype == np.float16
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "float32", "int8", "bfloat16"])

@@ -142,6 +142,7 @@ def test_no_solution_is_nan() -> None:
         (lambda: ours.solve_sylvester(A, B, B), ShapeError, "Incompatible shapes"),
         (lambda: ours.expm_frechet(A, B), ShapeError, "same shape"),
         (lambda: ours.hadamard(6), ValueError, "power of 2"),
+        (lambda: ours.hadamard(2**40), MemoryError, "Check their sizes"),
         (lambda: ours.dft(2, "n", dtype=float), TypeError, "complex"),
         (lambda: ours.companion(np.ones(1)), ValueError, "at least 2"),
         (lambda: ours.leslie(V, V), ValueError, "one less"),

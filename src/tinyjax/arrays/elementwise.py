@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
+from tinyjax.arrays.lossy import warn_of_imaginary_parts
 from tinyjax.arrays.promotion import promoted_pair, result_type
 from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError
@@ -118,6 +119,7 @@ def astype(x: Array, dtype: DType) -> Array:
     aval = x.aval
     if aval.dtype == dtype and not aval.weak_type:
         return x
+    warn_of_imaginary_parts(aval.dtype, dtype)
     converted = x._convert_scalar(dtype, False) if aval.shape == () else None
     return x._bind(conversion(dtype, False), x)[0] if converted is None else converted
 

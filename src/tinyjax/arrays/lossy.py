@@ -5,10 +5,24 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from tinyjax.arrays.promotion import result_type
 from tinyjax.errors import LossyUpdateWarning
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, DType
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEX64,
+    COMPLEX128,
+    COMPLEXES,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    UINT32,
+    UINT64,
+    DType,
+)
 from tinyjax.tracebacks import users_level
 
 if TYPE_CHECKING:
@@ -31,5 +45,15 @@ def warn_of_loss(x: Array, values: Array) -> None:
             "have incompatible types, and the results are cast. In later versions of JAX this will be an error. "
             "Convert one of them with astype.",
             LossyUpdateWarning,
+            stacklevel=users_level(),
+        )
+
+
+def warn_of_imaginary_parts(given: DType, dtype: DType) -> None:
+    """A ComplexWarning, as NumPy's and JAX's, if numbers of the first dtype lose their imaginary parts in the other."""
+    if given in COMPLEXES and dtype not in COMPLEXES and dtype != BOOL:
+        warnings.warn(
+            "Casting complex values to real discards the imaginary part. Where that is meant, take x.real",
+            np.exceptions.ComplexWarning,
             stacklevel=users_level(),
         )

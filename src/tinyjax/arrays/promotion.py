@@ -31,6 +31,7 @@ from tinyjax.ir.dtypes import (
     UINT16,
     UINT32,
     UINT64,
+    UNSIGNED,
     WIDE,
     DType,
 )
@@ -102,6 +103,14 @@ def _node(dtype: DType, weak_type: bool) -> _Node:
     if dtype in INTEGERS:
         return "int"
     return "complex" if dtype in COMPLEXES else "float"
+
+
+def widest(dtype: DType) -> DType:
+    """The dtype of its kind that Python's numbers have; of unsigned integers, uint64."""
+    if dtype in UNSIGNED:
+        return UINT64
+    node = _node(dtype, True)
+    return _WEAK_DTYPES[node] if isinstance(node, str) else node
 
 
 @bounded(4096)

@@ -10,6 +10,7 @@ from typing import TypeVar
 import attrs
 
 from tinyjax.caching import bounded
+from tinyjax.errors import InputError
 from tinyjax.ir.parameters import PLAIN_TYPES, Opaque, Parameters
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn, Jaxpr
@@ -53,9 +54,15 @@ def subjaxprs(primitive: Parameters) -> tuple[Jaxpr, ...]:
     """The programs that a primitive holds, in the order of its fields; also those within tuples and attrs records.
 
     Not those within these programs: see `nested_programs`.
+
+    Raises:
+      InputError: it is no primitive.
     """
     found: tuple[Jaxpr, ...] = ()
-    for name in value_fields(primitive):
+    names = value_fields(primitive)
+    if not names and not isinstance(primitive, Parameters):
+        raise InputError(f"subjaxprs takes a primitive, such as eqn.primitive; got {primitive!r}")
+    for name in names:
         value = getattr(primitive, name)
         if not _is_plain(value):
             found += tuple(programs_of(value))

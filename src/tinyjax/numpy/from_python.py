@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyjax.arrays.elementwise import apply, astype, user_dtype
+from tinyjax.arrays.lossy import warn_of_imaginary_parts
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import stack
 from tinyjax.errors import ChoiceError, InputError, IntegerSizeError, ShapeError
@@ -57,6 +58,7 @@ def array_of(x: object, dtype: DType | None, copy: bool) -> Array:
     value = found.concrete()
     if value is None or not isinstance(value.data, np.ndarray):
         return astype(found, dtype)
+    warn_of_imaginary_parts(value.data.dtype, dtype)
     elements = frozen_elements(convert(value.data, dtype))
     return ConcreteArray(ConcreteValue(elements, array_type(value.shape, dtype)))
 

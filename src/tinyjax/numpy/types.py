@@ -53,14 +53,16 @@ def astype(
 
 
 def result_type(*args: ArrayLike | npt.DTypeLike) -> DType:
-    """The dtype that arrays, scalars and dtypes are promoted to.
+    """The dtype that arrays, scalars and dtypes are promoted to. If all are weakly typed, it is that of Python's
+    numbers of their kind.
 
     >>> result_type("int32", "float32"), result_type(np.float32(1), 2.0)
     (dtype('float32'), dtype('float32'))
     """
     if not args:
         raise InputError("result_type needs at least one array or dtype")
-    return promotion.result_type(map(type_of, args))[0]
+    dtype, weak = promotion.result_type(map(type_of, args))
+    return promotion.widest(dtype) if weak else dtype
 
 
 def promote_types(a: npt.DTypeLike, b: npt.DTypeLike) -> DType:

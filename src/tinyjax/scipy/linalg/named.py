@@ -118,10 +118,9 @@ def hadamard(n: SupportsIndex, dtype: npt.DTypeLike = int) -> Array:
     size = integer(n, "hadamard: n")
     if size < 1 or size & (size - 1):
         raise ShapeError(f"hadamard: n must be a positive power of 2; got {size}")
-    found = np.ones((1, 1), np.int8)
-    while len(found) < size:
-        found = np.kron(np.array([[1, 1], [1, -1]], np.int8), found)
-    return tnp.asarray(found).astype(as_dtype(dtype))
+    places = np.arange(size)
+    odd = np.bitwise_count(places[:, None] & places) & 1
+    return tnp.asarray(1 - 2 * odd.astype(np.int8)).astype(as_dtype(dtype))
 
 
 def dft(n: SupportsIndex, scale: str | None = None, *, dtype: npt.DTypeLike | None = None) -> Array:
