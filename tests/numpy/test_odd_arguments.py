@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -97,6 +98,24 @@ def test_quantiles_have_the_dtype_of_the_median(dtype: str) -> None:
         for method in ("linear", "nearest", "hazen"):
             assert getattr(tnp, name)(x, q, method=method).dtype == expected
     assert tnp.nanmedian(x).dtype == expected
+
+
+def test_quantiles_of_equal_infinite_and_largest_elements() -> None:
+    """Equal elements share the derivative, as in JAX; what is between infinite or large ones is no difference."""
+
+    def called(f: Callable[..., Any], q: Sequence[object], x: Any) -> Any:
+        return f(x, *map(np.asarray, q), axis=1)
+
+    ties, t = np.array([[-0.5, 3.0, 1.0, 1.0, 0.0, 3.0], [2.0] * 6]), np.arange(12.0).reshape(2, 6)
+    for name, *q in (("quantile", 0.3), ("nanquantile", [0.5, 0.9]), ("percentile", 70.0), ("nanmedian",), ("median",)):
+        ours, theirs = (j.jvp(partial(called, getattr(m, name), q), (ties,), (t,)) for j, m in ((tj, tnp), (jax, jnp)))
+        np.testing.assert_allclose(ours, theirs)
+    largest = np.finfo(float).max
+    np.testing.assert_array_equal(tnp.quantile(np.array([np.inf, 0, np.inf]), [0.1, 0.25, 0.5, 1.0]), np.inf)
+    np.testing.assert_array_equal(tnp.quantile(np.array([-np.inf, 1.0]), [0.0, 0.25, 0.75]), -np.inf)
+    np.testing.assert_array_equal(tnp.quantile(np.array([-largest, largest]), [0.0, 0.5, 1.0]), [-largest, 0, largest])
+    assert [tnp.median(np.full(n, largest)).item() for n in (1, 2, 3)] == [largest] * 3
+    assert tnp.median(np.full(3, 5e-324)) == 5e-324
 
 
 @pytest.mark.parametrize("dtype", ["int32", "float16", "float32", "float64"])

@@ -273,8 +273,8 @@ def _ordinary(ordered: Array, q: Array, rule: Rule, skip: bool) -> Array:
     above, part = minimum(below + 1, last), astype(place - below, ordered.dtype)
     shape = (*ordered.shape[:-1], q.size)
     low, high = (_at(ordered, broadcast_to(astype(i, INT64), shape)) for i in (below, above))
-    between = where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))
-    out = where((part == 0) | (low == high), low, between)
+    # By no difference, which overflows, and is nan next to infinities; equal elements both have derivatives.
+    out = where(part == 0, low, low * (1 - part) + high * part)
     bad = count == 0 if skip else reductions.any(nans, -1, keepdims=True)
     return where(bad | is_nan(q), constant_like(out, math.nan), out)
 

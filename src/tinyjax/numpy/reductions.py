@@ -104,7 +104,8 @@ def _median(x: Array, axis: Axis, keepdims: bool) -> Array:
     ordered = along_axis.sort(shaping.reshape(shaping.transpose(x, (*kept, *axes)), (*rest, size)))
     if size == 0:
         raise ShapeError(f"median of no elements isn't defined: {x.aval} has an axis of size 0")
-    middle = (ordered[..., (size - 1) // 2] + ordered[..., size // 2]) * 0.5
+    middle = ordered[..., size // 2]
+    middle = middle if size % 2 else ordered[..., size // 2 - 1] * 0.5 + middle * 0.5  # the sum may be infinite
     last = ordered[..., -1]
     found = where(is_nan(last), last, middle)
     return shaping.expand_dims(found, axes) if keepdims else found
