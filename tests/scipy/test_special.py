@@ -221,6 +221,17 @@ def test_wofz_of_large_numbers() -> None:
     assert float(ours.erfcx(complex(-np.inf, 0)).real) == np.inf
 
 
+def test_functions_of_the_largest_numbers() -> None:
+    """Whose doubles and squares are infinite."""
+    x = np.array([1e8, 1.1e8, 1e150, 1.7e308, -1.7e308])
+    for name in ("erfcx", "dawsn", "sici", "spence"):
+        found, expected = tj.tree.leaves(getattr(ours, name)(x)), np.atleast_2d(getattr(special, name)(x))
+        for mine, theirs_ in zip(found, expected, strict=True):
+            np.testing.assert_allclose(mine, theirs_, 2e-13, 1e-300)
+    np.testing.assert_array_equal(tj.jvp(ours.dawsn, (x,), (x,))[1] / x > -1e-15, True)
+    np.testing.assert_allclose(tj.jvp(ours.erfcx, (x,), (np.ones(5),))[1], [0, 0, 0, 0, -INF], atol=1e-14)
+
+
 @pytest.mark.parametrize("name", ["erfcx", "dawsn", "spence", "fresnel", "sici", "wofz", "loggamma"])
 def test_integrals(name: str) -> None:
     """Of real numbers, and those that take complex ones."""

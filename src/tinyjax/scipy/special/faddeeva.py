@@ -106,16 +106,18 @@ def erfcx(x: ArrayLike) -> Array:
 @custom_jvp
 def _erfcx(x: Array) -> Array:
     size = lax.abs(x)
-    below = 1 / (_terms(x)[1] + size)
-    above = _expansion(1 - 2 * size * below, below)
-    above = tnp.where(size == math.inf, 0, above)
+    far = size > 1e8  # of which the double may be infinite
+    near = tnp.where(far, 1, size)
+    below = 1 / (_terms(near)[1] + near)
+    above = _expansion(1 - 2 * near * below, below)
+    above = tnp.where(far, 1 / math.sqrt(math.pi) / size, above)
     return tnp.where(x < 0, 2 * lax.exp(x * x) - above, above)
 
 
 def _erfcx_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (t,) = primals, tangents
     found = _erfcx(x)
-    return found, t * (2 * x * found - 2 / math.sqrt(math.pi))
+    return found, t * (2 * (x * found) - 2 / math.sqrt(math.pi))
 
 
 _erfcx.defjvp(_erfcx_jvp)
@@ -148,7 +150,7 @@ def _dawsn(x: Array) -> Array:
 def _dawsn_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (t,) = primals, tangents
     found = _dawsn(x)
-    return found, t * (1 - 2 * x * found)
+    return found, t * (1 - 2 * (x * found))
 
 
 _dawsn.defjvp(_dawsn_jvp)
