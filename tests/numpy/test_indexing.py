@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import agree, check, numbers
-from tinyjax import grad, jit, vmap
+from tinyjax import grad, jit, transforms, vmap
 from tinyjax.errors import ConcretizationError, IndexingError, InputError, ShapeError, UnsupportedError
 
 X = np.arange(12.0).reshape(3, 4)
@@ -84,6 +84,14 @@ def test_searchsorted(data: st.DataObject) -> None:
     x, v = np.sort(data.draw(some)), np.asarray(data.draw(some), float)
     for side in ("left", "right"):
         np.testing.assert_array_equal(np.asarray(tnp.searchsorted(x, v, side)), np.searchsorted(x, v, side))
+
+
+def test_bins_are_found_by_one_search() -> None:
+    """In either order. Each step of it is one gather, and the first none."""
+    bounds, x = np.arange(12.0), np.array([[-1.0, 3.0, np.nan], [3.5, 11.0, 12.0]])
+    for given_bounds in (bounds, bounds[::-1].copy()):
+        np.testing.assert_array_equal(jit(tnp.digitize)(x, given_bounds), np.digitize(x, given_bounds))
+    assert dict(transforms.count_primitives(tj.make_jaxpr(tnp.digitize)(x, bounds)))["gather"] == 3
 
 
 def test_searchsorted_types() -> None:

@@ -10,7 +10,7 @@ from tinyjax import lax
 from tinyjax.arrays.elementwise import inexact, promote_inexact
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import ShapeError
-from tinyjax.ir.dtypes import UNSIGNED
+from tinyjax.ir.dtypes import COMPLEXES, UNSIGNED
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import exponential, trigonometric
 from tinyjax.tracing.array import Array, ArrayLike
@@ -151,7 +151,17 @@ def softplus(x: ArrayLike) -> Array:
     >>> softplus(np.array([0.0, 1000.0]))
     Array([6.93147181e-01, 1.00000000e+03], dtype=float64)
     """
-    return tnp.logaddexp(x, 0)
+    return _softplus(_inexact(x))
+
+
+@prepared
+def _softplus(x: Array) -> Array:
+    if x.aval.dtype in COMPLEXES:
+        return tnp.logaddexp(x, 0)
+    # At zero the derivative is a half, because the smaller of both moves there.
+    positive = x > 0
+    larger, smaller = tnp.where(positive, x, 0), tnp.where(positive, 0, x)
+    return larger + tnp.log1p(tnp.exp(smaller - larger))
 
 
 def soft_sign(x: ArrayLike) -> Array:

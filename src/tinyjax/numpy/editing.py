@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import SupportsIndex
 
 import numpy as np
+import numpy.typing as npt
 
 from tinyjax.arrays import shaping
 from tinyjax.arrays.elementwise import astype, broadcast_to, where
@@ -114,12 +115,12 @@ def insert(
     x = moveaxis(x, at, 0)
     if not isinstance(obj, slice) and (place := asarray(obj)).size == 1 and place.concrete() is None:
         start = ravel(where(place < 0, place + size, place))
-        single = place.ndim == 0
+        single, known = place.ndim == 0, None
     else:
         found = _known("insert", obj, size)
-        single = isinstance(found, int)
-        start = as_array(np.atleast_1d(np.asarray(found, np.int64)))
-    if single or start.size == 1:
+        single, known = isinstance(found, int), np.atleast_1d(np.asarray(found, np.int64))
+        start = as_array(known)
+    if single or known is None or known.size == 1:
         # All values come at one place: those along the axis one after the other.
         if (single and new.ndim == x.ndim) or not single:
             new = moveaxis(with_leading_axes(new, x.ndim), at, 0)
@@ -128,20 +129,33 @@ def insert(
                 new.size == 1 or x.ndim > 1
             ) else ravel(new)  # fmt: skip
         count = new.shape[0]
-        places = broadcast_to(start, (count,)) + arange(count)
+        shifted = None if known is None else known + np.arange(count)
     else:
-        count = start.size
+        count = known.size
         new = moveaxis(with_leading_axes(new, x.ndim), at, 0)
-        order = np.argsort(np.asarray(start), kind="stable")
-        shifted = np.asarray(start).copy()
-        shifted[order] += np.arange(count)
-        places = as_array(shifted)
+        shifted = known.copy()
+        shifted[np.argsort(known, kind="stable")] += np.arange(count)
     new = broadcast_to(new, (count, *x.shape[1:]))
     total = size + count
+    if shifted is not None:
+        return moveaxis(_woven(x, new, shifted), 0, at)
+    places = broadcast_to(start, (count,)) + arange(count)
     kept = nonzero(as_array(np.ones(total, bool)).at[places].set(False), size=size)[0]
     out = as_array(np.zeros((), x.dtype))
     out = broadcast_to(out, (total, *x.shape[1:])).at[kept].set(x).at[places].set(new)
     return moveaxis(out, 0, at)
+
+
+def _woven(x: Array, new: Array, places: npt.NDArray[np.int64]) -> Array:
+    """Rows, with new ones at these places of the result."""
+    size, count = x.shape[0], new.shape[0]
+    if count and places[-1] - places[0] == count - 1 and (np.diff(places) > 0).all():
+        first = int(places[0])
+        return concatenate([x[:first], new, x[first:]])
+    source = np.empty(size + count, np.int64)
+    source[np.delete(np.arange(size + count), places)] = np.arange(size)
+    source[places] = size + np.arange(count)
+    return take(concatenate([x, new]), as_array(source), 0, mode="clip")
 
 
 @prepared

@@ -11,7 +11,7 @@ from tinyjax.arrays.elementwise import broadcast_to, is_nan, promote, where
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, ravel, reshape
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.dtypes import INEXACT, INT64, Scalar
+from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INT64, Scalar
 from tinyjax.numpy.arguments import refuse_inplace
 from tinyjax.numpy.creation import asarray, zeros_like
 from tinyjax.prepared import closed
@@ -147,22 +147,24 @@ def _after_equal(ordered: Array, values: Array) -> Array:
 
 
 def _halved(ordered: Array, values: Array, side: str) -> Array:
-    size = ordered.size
-    low = broadcast_to(as_array(np.zeros((), INT64)), values.shape)
-    high = broadcast_to(as_array(np.asarray(size, INT64)), values.shape)
-    for left in range(size.bit_length() - 1, -1, -1):  # halves the interval; a known number of steps needs no loop
-        middle = arithmetic.right_shift(arithmetic.add(low, high), as_array(1))
-        element = taking.take(ordered, middle, 0, "clip")
-        after = _before(element, values) if side == "left" else arithmetic.invert(_before(values, element))
-        after = arithmetic.bitwise_and(after, arithmetic.less(low, high))
-        low = where(after, arithmetic.add(middle, as_array(1)), low)
-        high = where(after, high, middle) if left else high
-    return low
+    left = ordered.size  # so many elements may come before a value besides those of which it is known already
+    place = broadcast_to(as_array(np.zeros((), INT64)), values.shape)
+    while left:  # a known number of steps needs no loop
+        half = (left + 1) // 2
+        if left == ordered.size:
+            last = ordered[half - 1]
+        else:
+            at = place if half == 1 else arithmetic.add(place, as_array(half - 1))
+            last = taking.take(ordered, at, 0, "clip")
+        before = arithmetic.invert(_at_most(values, last)) if side == "left" else _at_most(last, values)
+        place = where(before, arithmetic.add(place, as_array(half)), place)
+        left -= half
+    return place
 
 
-def _before(x: Array, y: Array) -> Array:
-    """Whether elements come before others when sorted: nan is last."""
-    less = arithmetic.less(x, y)
-    if x.dtype not in INEXACT:
-        return less
-    return arithmetic.bitwise_or(less, arithmetic.bitwise_and(is_nan(y), arithmetic.invert(is_nan(x))))
+def _at_most(x: Array, y: Array) -> Array:
+    """Whether elements are equal to others or come before them when sorted: nan is last."""
+    found = arithmetic.less_equal(x, y)
+    if x.dtype in COMPLEXES:  # the real parts may decide, where the imaginary one is nan
+        found = arithmetic.bitwise_and(found, arithmetic.invert(is_nan(x)))
+    return arithmetic.bitwise_or(found, is_nan(y)) if x.dtype in INEXACT else found

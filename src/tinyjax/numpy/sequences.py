@@ -23,6 +23,7 @@ from tinyjax.arrays.elementwise import (
 )
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, expand_dims, integer, moveaxis, ravel
+from tinyjax.arrays.taking import take
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT32, INT64, INTEGERS
 from tinyjax.lax.convolution import conv_general_dilated
@@ -168,11 +169,12 @@ def interp(
         inner = broadcast_to(values[0], at.shape)
     else:
         i = searchsorted(places, at, "right").clip(1, places.size - 1)
-        start, width = values[i - 1], places[i] - places[i - 1]
+        low, high, start, end = [take(at_, j, 0, "clip") for at_ in (places, values) for j in (i - 1, i)]
+        width = high - low
         # Where the width has no square, and so the quotient no derivative, the points are one.
         flat = abs(width) <= min(2**-15, 2 / math.sqrt(LARGEST[width.dtype]))
-        part = (at - places[i - 1]) / where(flat, constant_like(width, 1), width)
-        inner = where(flat, start, start + part * (values[i] - start))
+        part = (at - low) / where(flat, constant_like(width, 1), width)
+        inner = where(flat, start, start + part * (end - start))
     if period is not None:
         return inner
     if not isinstance(left, str):

@@ -196,9 +196,9 @@ def _after_bounds(values: Array, bounds: Array) -> Array:
 
 
 def _between_bounds(values: Array, bounds: Array, side: str) -> Array:
-    up = searchsorted(bounds, values, side)
-    down = bounds.size - searchsorted(bounds[::-1], values, side)
-    return where(bounds[-1] >= bounds[0], up, down)
+    up = bounds[-1] >= bounds[0]
+    found = searchsorted(where(up, bounds, bounds[::-1]), values, side)
+    return where(up, found, bounds.size - found)
 
 
 # Histograms.

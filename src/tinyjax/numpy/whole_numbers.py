@@ -34,6 +34,7 @@ from tinyjax.ir.dtypes import (
     UINT64,
     integer_limits,
 )
+from tinyjax.lax.binary import rem
 from tinyjax.lax.loops import while_loop
 from tinyjax.numpy.arithmetic import clip, maximum
 from tinyjax.numpy.creation import asarray
@@ -78,7 +79,7 @@ def _divisor(x: Array, y: Array) -> Array:
     def step(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         a, b = pair
         done = b == 0
-        return where(done, a, b), where(done, b, a % where(done, constant_like(b, 1), b))
+        return where(done, a, b), where(done, b, rem(a, where(done, constant_like(b, 1), b)))
 
     # The least integer has no absolute value, and comes in as it is.
     return absolute(while_loop(lambda pair: reductions.any(pair[1] != 0), step, (x, y))[0])

@@ -36,7 +36,7 @@ from tinyjax.primitives import reductions
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import logical_and, logical_not, logical_or, logical_xor
-from tinyjax.primitives.comparison import Comparison, eq, ge, gt, lt, ne
+from tinyjax.primitives.comparison import Comparison, eq, ge, gt, le, lt, ne
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.elementwise import Elementwise, add, mul
 from tinyjax.primitives.prefix_scan import combined
@@ -130,20 +130,21 @@ CPU_RULES[reductions.ReduceMin] = _reducing_on_cpu("minimum", Min(), reductions.
 
 
 def _position(
-    better: Comparison, identity: Identity
+    better: Comparison, as_good: Comparison, identity: Identity
 ) -> Callable[[reductions.Position, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]:
     """The rule of argmax and argmin: a reduction of the elements together with their indices."""
 
     def body(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
         x, i, y, j = args
         # The first among equals wins, and nan, which equals nothing, wins over numbers.
-        (wins,) = ctx.bind(better, x, y)
-        ties = eq(ctx, x, y)
         if x.aval.dtype in FLOATS:
-            x_nan, y_nan = ne(ctx, x, x), ne(ctx, y, y)
-            wins = logical_or(ctx, wins, logical_and(ctx, x_nan, logical_not(ctx, y_nan)))
-            ties = logical_or(ctx, ties, logical_and(ctx, x_nan, y_nan))
-        taken = logical_or(ctx, wins, logical_and(ctx, ties, lt(ctx, i, j)))
+            loses = logical_or(ctx, ctx.bind(as_good, y, x)[0], ne(ctx, y, y))
+            wins = logical_not(ctx, loses)
+            not_worse = logical_or(ctx, ctx.bind(as_good, x, y)[0], ne(ctx, x, x))
+        else:
+            (wins,) = ctx.bind(better, x, y)
+            not_worse = eq(ctx, x, y)
+        taken = logical_or(ctx, wins, logical_and(ctx, not_worse, lt(ctx, i, j)))
         return select(ctx, taken, x, y), select(ctx, taken, i, j)
 
     def rule(
@@ -165,7 +166,7 @@ def _position(
     return rule
 
 
-RULES[reductions.ArgMax] = _position(gt, reductions.lowest)
-RULES[reductions.ArgMin] = _position(lt, reductions.highest)
+RULES[reductions.ArgMax] = _position(gt, ge, reductions.lowest)
+RULES[reductions.ArgMin] = _position(lt, le, reductions.highest)
 for _cls in (reductions.ArgMax, reductions.ArgMin):
     CPU_RULES[_cls] = of_wider(RULES[_cls], 7)

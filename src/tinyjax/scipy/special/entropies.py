@@ -65,9 +65,7 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
 
 @custom_jvp
 def _xlogy(x: Array, y: Array) -> Array:
-    zero = x == 0
-    found = x * lax.log(tnp.where(zero, lax.full_like(y, 1), y))
-    return tnp.where(zero & ~tnp.isnan(y), lax.full_like(x, 0), tnp.where(zero, y, found))
+    return tnp.where((x != 0) | tnp.isnan(y), x * lax.log(y), lax.full_like(x, 0))
 
 
 def _xlogy_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -91,9 +89,7 @@ def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
 
 @custom_jvp
 def _xlog1py(x: Array, y: Array) -> Array:
-    zero = x == 0
-    found = x * lax.log1p(tnp.where(zero, lax.full_like(y, 0), y))
-    return tnp.where(zero & ~tnp.isnan(y), lax.full_like(x, 0), tnp.where(zero, y, found))
+    return tnp.where((x != 0) | tnp.isnan(y), x * lax.log1p(y), lax.full_like(x, 0))
 
 
 def _xlog1py_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
