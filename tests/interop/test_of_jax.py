@@ -129,6 +129,28 @@ def test_each_signature_is_imported_once() -> None:
         f(X, 1, {1, 2})
 
 
+class Scaled:
+    """A method that JAX jits, with itself and a number static."""
+
+    @functools.partial(jax.jit, static_argnums=(0, 2))
+    def times(self, x: jax.Array, n: int) -> jax.Array:
+        return x * sum(range(n))
+
+
+def test_what_is_static_in_a_jitted_function_is_static_of_itself() -> None:
+    norm = of_jax(jnp.linalg.norm)
+    np.testing.assert_allclose(norm(X, axis=0), np.linalg.norm(X, axis=0))
+    np.testing.assert_allclose(tj.jit(tj.grad(lambda x: norm(x, 1, axis=0).sum()))(X), np.sign(X))
+    for f, args in ((Scaled().times, ()), (Scaled.times, (Scaled(),))):
+        np.testing.assert_allclose(tj.vmap(lambda x, f=f, args=args: of_jax(f)(*args, x, 4))(X), 6 * X)
+    assert of_jax(jax.jit(lambda x, *, n: x * sum(range(n)), static_argnames="n"))(2.0, n=4) == 12.0
+    assert len(from_jax(jnp.tril, X, 1).jaxpr.invars) == 1
+    for within in (jax.nn.softmax, lambda x, axis: jnp.linalg.norm(x, axis=axis)):
+        with pytest.raises((jax.errors.ConcretizationTypeError, ValueError)) as raised:
+            of_jax(within)(X, axis=0)
+        assert raised.value.__notes__[-1].endswith("are marked: of_jax(…, static_argnames=['axis']).")
+
+
 def test_types_are_those_of_jax() -> None:
     f = of_jax(lambda x, y: (x + y, jnp.argmax(x), jnp.ones(2)))
     for dtype in ("float32", "float64", "int32", "bfloat16"):

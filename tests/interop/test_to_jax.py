@@ -273,6 +273,8 @@ def test_functions_keep_trees_and_names() -> None:
 
     gradient = jax.jit(jax.vmap(jax.grad(total), in_axes=(None, 0)))(params, jnp.ones((4, 3)))
     np.testing.assert_allclose(gradient["b"], np.tile(np.cos([3.0, 4.0]), (4, 1)))
+    jitted = to_jax(tj.jit(lambda x, n: x * sum(range(n)), static_argnums=1))
+    assert jax.grad(jitted)(2.0, 4) == jax.grad(jitted)(2.0, n=4) == 6.0
     assert "name=model" in str(jax.make_jaxpr(jax.jit(lambda p: jax.jit(f)(p, x)))(params))
     count = len(traced)
     f(params, x + 1.0, times=2)

@@ -25,7 +25,8 @@ class AheadOfTime(Bound[P, R]):
     """A function that has its stages one after the other, for given arguments or for their types: ShapedArray,
     `ShapeDtypeStruct(shape, dtype, is_ref=True)` for a Ref, or anything with a shape and a dtype."""
 
-    _static: tuple[tuple[int, ...], tuple[str, ...]]
+    #: Positions and names of the arguments that are static.
+    static: tuple[tuple[int, ...], tuple[str, ...]]
     _refs: Lendings
 
     @abstractmethod
@@ -42,7 +43,7 @@ class AheadOfTime(Bound[P, R]):
         function: see `tinyjax.trace`. It reads and writes the Refs that it is called with, and those that the function
         closes over."""
         form, given, named = self._of_arrays(args, kwargs)
-        call = split_resolved(self._refs.fun, args, kwargs, *self._static)
+        call = split_resolved(self._refs.fun, args, kwargs, *self.static)
         found = form.record_of(given, named, refs.staged.places_among(call.function, call.args, call.kwargs))
         return cast("Traced[P, R]", found)  # it takes the Refs again
 

@@ -216,7 +216,7 @@ class Jitted(AheadOfTime[P, R]):
     ) -> None:
         update_wrapper(self, fun)
         self._fun = fun
-        self._static = static
+        self.static = static
         self._donated = donated
         self._donation = Donating(static, donated)
         self._inline = inline
@@ -238,7 +238,7 @@ class Jitted(AheadOfTime[P, R]):
     @override
     def __reduce__(self) -> str | tuple[object, ...]:
         marks = self._inline, self._check, self._shardings, self._largest, self._rerolling
-        return name_in_module(self) or (Jitted, (self._fun, self._static, self._donated, *marks))
+        return name_in_module(self) or (Jitted, (self._fun, self.static, self._donated, *marks))
 
     @override
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -253,7 +253,7 @@ class Jitted(AheadOfTime[P, R]):
                 return self._fun(*args, **kwargs)
             calls = self._calls if frame is ROOT else self._calls_within(frame)
             ask = calls.run if outside else calls.bind
-            call = None if self._plain else split_resolved(self._fun, args, kwargs, *self._static)
+            call = None if self._plain else split_resolved(self._fun, args, kwargs, *self.static)
             if call is not None and self._check is not None:
                 return self._checked(self._check, call, args, kwargs)
             result = ask(args, kwargs, ()) if call is None else ask(call.args, call.kwargs, call.key)
@@ -272,7 +272,7 @@ class Jitted(AheadOfTime[P, R]):
 
     def call_with_states(self, lent: Lent) -> R:
         """A call of a function of arrays in the place of Refs, whose states it takes."""
-        call = split_resolved(self._fun, lent.args, lent.kwargs, *self._static)
+        call = split_resolved(self._fun, lent.args, lent.kwargs, *self.static)
         call = evolve(call, link=lambda traced: lent.linked(traced, self._fun))
         given = call, lent.args, lent.kwargs
         return self._call(*given) if self._check is None else self._checked(self._check, *given)
@@ -325,20 +325,20 @@ class Jitted(AheadOfTime[P, R]):
 
     @override
     def record_of(self, args: tuple[Any, ...], kwargs: dict[str, Any], places: Places | None) -> Record[P, R]:
-        call = split_resolved(self._fun, args, kwargs, *self._static)
+        call = split_resolved(self._fun, args, kwargs, *self.static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = [abstractify(leaf) for leaf in leaves]
         traced, _ = self._trace(call, avals, treedef, self._lies(call, leaves, avals, treedef))
         donated = self._donation(args, kwargs, traced, avals)
         asked, lie = self._asked(call, traced, avals, treedef), lying_already(call, traced, avals)
         more = donated, asked, lie, self._largest, self._rerolling is not None, places
-        return api.traced.record(self._fun, "jit", traced, call, self._static, treedef, avals, *more)
+        return api.traced.record(self._fun, "jit", traced, call, self.static, treedef, avals, *more)
 
     @override
     def explanation_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
         from tinyjax.api.explain import explain  # only here, as it takes a while to load
 
-        call = split_resolved(self._fun, args, kwargs, *self._static)
+        call = split_resolved(self._fun, args, kwargs, *self.static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         key = remembered_by(signature_key(call, avals := tuple(map(abstractify, leaves)), treedef), self._rerolling)
         return explain(self._fun, self._misses, call, avals, treedef, traces_of(self._fun, self._own).get(key))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Hashable, Sequence
 from types import CodeType
 from typing import Any, Final
 
 import jax
 import numpy as np
-from jax._src import ad_checkpoint, config, core, literals, source_info_util
+from jax._src import ad_checkpoint, config, core, literals, pjit, source_info_util
 from jax._src.interpreters import partial_eval
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn, primitives
@@ -118,6 +119,15 @@ def trace_context() -> Hashable:
     """What JAX's switches are now, of those that change what is traced."""
     found: Hashable = config.trace_context()
     return found
+
+
+def static_arguments(function: object) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of the arguments that are static as `jax.jit` made the function."""
+    info = getattr(function, "_jit_info", None)
+    if not isinstance(info, pjit.PjitInfo):
+        return (), ()
+    bound = inspect.ismethod(function)  # its first argument is given
+    return tuple([number - bound for number in info.static_argnums if number >= bound]), info.static_argnames
 
 
 def bind_scan(

@@ -35,7 +35,8 @@ def from_jax(function: Callable[..., object] | JaxClosedJaxpr | JaxJaxpr, *args:
 
     Args:
       args: the function's arguments, for a function: trees of arrays, or of their types (ShapedArray,
-        jax.ShapeDtypeStruct). The program takes their leaves.
+        jax.ShapeDtypeStruct). The program takes their leaves, without those of arguments that are static as `jax.jit`
+        made the function.
 
     Raises:
       UnsupportedError: the program has primitives that we lack. The error lists all of them, how many equations apply
@@ -66,7 +67,8 @@ def traced_by_jax(function: Callable[..., object] | JaxClosedJaxpr | JaxJaxpr, *
     if not callable(function):
         raise InputError(f"{_NAME} needs a function or a program of JAX, got {function!r}")
     leaves, treedef = tree.flatten(args, _is_leaf)
-    return jax.make_jaxpr(function)(*tree.unflatten(treedef, list(map(_argument, leaves))))
+    static = [number for number in jax_programs.static_arguments(function)[0] if number < len(args)]
+    return jax.make_jaxpr(function, static_argnums=static)(*tree.unflatten(treedef, list(map(_argument, leaves))))
 
 
 def imported(closed: JaxClosedJaxpr | JaxJaxpr, region: Region | None = None) -> tuple[ClosedJaxpr, tuple[Lack, ...]]:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from attrs import frozen
 
+from tinyjax.api.ahead_of_time import AheadOfTime
 from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved, static_key
 from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.backend import jax_equations, jax_programs
@@ -50,7 +51,9 @@ def function_to_jax(
     make: MakeFunction,
 ) -> Callable[..., Any]:
     """The function of JAX, whose programs `make` makes functions of leaves of."""
-    static = resolve_static(fun, static_argnums, static_argnames)
+    marked = resolve_static(fun, static_argnums, static_argnames)
+    own = fun.static if isinstance(fun, AheadOfTime) else ((), ())
+    static = tuple(sorted({*marked[0], *own[0]})), tuple(sorted({*marked[1], *own[1]}))
     known: BoundedCache[Hashable, _Made] = BoundedCache(_FUNCTIONS, "functions for JAX")
     register(known, temporary=True)
 

@@ -52,8 +52,8 @@ def of_jax(
     arguments, the types of their leaves, the values of static arguments) JAX traces it, and the program is imported and
     kept; a call is one equation. Its own custom derivatives remain what they are, and arrays of JAX that it closes over
     become constants. Leaves that are no arrays, such as strings and functions, are static by themselves; numbers are
-    arrays, unless they are marked. Typed keys of random numbers are taken, and returned as the integers that they
-    consist of. Axes that `vmap` has named are there for JAX's collectives.
+    arrays, unless they are marked, here or where `jax.jit` made the function. Typed keys of random numbers are taken,
+    and returned as the integers that they consist of. Axes that `vmap` has named are there for JAX's collectives.
 
     Functions of JAX are typed with JAX's arrays, so what is returned takes and gives anything, as far as type checkers
     know: `relu: Callable[[tj.Array], tj.Array] = of_jax(jax.nn.relu)` says more to them.
@@ -74,7 +74,9 @@ def of_jax(
     Array([1., 1.], dtype=float32)
     """
     check_callable("of_jax", fun)
-    return OfJax(fun, resolve_static(fun, static_argnums, static_argnames))
+    numbers, names = resolve_static(fun, static_argnums, static_argnames)
+    own_numbers, own_names = jax_programs.static_arguments(fun)
+    return OfJax(fun, (tuple(sorted({*numbers, *own_numbers})), tuple(sorted({*names, *own_names}))))
 
 
 @final
@@ -190,7 +192,8 @@ def _import(
         with nullcontext() if region is None else region.entered():
             closed = jax.make_jaxpr(flat, axis_env=mapped)(*map(struct, types))
     except Exception as error:
-        error.add_note(f"{what}: this was raised while JAX traced it, for tinyjax.")
+        numbers = [argument_path(call.function, treedef, i) for i in operands if isinstance(leaves[i], int | float)]
+        error.add_note(f"{what}: this was raised while JAX traced it, for tinyjax.{_to_mark(error, numbers)}")
         raise
     program, lacks = imported(closed, region)
     refuse(what, lacks)
@@ -199,6 +202,15 @@ def _import(
     others.update({places[at]: found for at, found in empty.items()})
     equation = Call(function_name(call.function), jaxpr)
     return _Imported(equation, tuple(map(ConcreteArray, program.consts)), treedefs[0], dict(others))
+
+
+def _to_mark(error: Exception, numbers: Sequence[str]) -> str:
+    """What to do where JAX needs the value of something that was traced, which may be one of these arguments."""
+    unknown = isinstance(error, jax.errors.ConcretizationTypeError | jax.errors.TracerIntegerConversionError)
+    if not numbers or not (unknown or "Non-hashable static" in str(error)):
+        return ""
+    marked = ", ".join(map(repr, numbers))
+    return f" Numbers are traced unless they are marked: of_jax(…, static_argnames=[{marked}])."
 
 
 def _with_bits(jaxpr: Jaxpr) -> tuple[Jaxpr, dict[int, ConcreteArray]]:

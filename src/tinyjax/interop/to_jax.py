@@ -46,7 +46,8 @@ def to_jax(
 
     Args:
       rules: a table with rules for primitives of your own, whose parent is `TO_JAX`.
-      static_argnums: arguments of a function that aren't traced, by position. Leaves that are no arrays never are.
+      static_argnums: arguments of a function that aren't traced, by position. Leaves that are no arrays never are, nor
+        what is static as `tinyjax.jit` made the function.
       static_argnames: the same, by name.
 
     Raises:
