@@ -144,6 +144,9 @@ def test_what_is_static_in_a_jitted_function_is_static_of_itself() -> None:
     for f, args in ((Scaled().times, ()), (Scaled.times, (Scaled(),))):
         np.testing.assert_allclose(tj.vmap(lambda x, f=f, args=args: of_jax(f)(*args, x, 4))(X), 6 * X)
     assert of_jax(jax.jit(lambda x, *, n: x * sum(range(n)), static_argnames="n"))(2.0, n=4) == 12.0
+    ruled = jax.custom_vjp(lambda x, n: x * n, nondiff_argnums=(1,))
+    ruled.defvjp(lambda x, n: (x * n, None), lambda n, _, y: (10 * n * y,))
+    assert tj.grad(of_jax(ruled))(2.0, 4) == tj.grad(of_jax(ruled))(2.0, n=4) == 40.0
     assert len(from_jax(jnp.tril, X, 1).jaxpr.invars) == 1
     for within in (jax.nn.softmax, lambda x, axis: jnp.linalg.norm(x, axis=axis)):
         with pytest.raises((jax.errors.ConcretizationTypeError, ValueError)) as raised:

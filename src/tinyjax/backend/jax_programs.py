@@ -122,7 +122,12 @@ def trace_context() -> Hashable:
 
 
 def static_arguments(function: object) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names of the arguments that are static as `jax.jit` made the function."""
+    """Positions and names of the arguments that are static as `jax.jit` or `jax.custom_vjp` made the function."""
+    if isinstance(function, jax.custom_vjp):
+        parameters = list(inspect.signature(function).parameters)
+        return tuple(function.nondiff_argnums), tuple(
+            [parameters[n] for n in function.nondiff_argnums if n < len(parameters)]
+        )
     info = getattr(function, "_jit_info", None)
     if not isinstance(info, pjit.PjitInfo):
         return (), ()
