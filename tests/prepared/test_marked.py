@@ -197,6 +197,24 @@ def test_it_is_prepared_on_the_host(name: str) -> None:
     assert any(entry.kept[0] is inner and entry.host for entry in TABLE.entries.values())
 
 
+SAMPLERS: dict[str, Callable[[tj.Array], tj.Array]] = {
+    "randint": lambda key: tj.random.randint(key, (3,), 0, 10),
+    "randint of bytes": lambda key: tj.random.randint(key, (2, 2), -200, 200, "int8"),
+    "randint of all numbers": lambda key: tj.random.randint(key, (), -(2**63), 2**63 - 1),
+    "permutation": lambda key: tj.random.permutation(key, 5),
+    "permutation of rows": lambda key: tj.random.permutation(key, np.eye(3), 1, True),
+    "truncated_normal": lambda key: tj.random.truncated_normal(key, np.array([-np.inf, 0.5]), 2.0, (2, 2)),
+}
+
+
+def test_samplers_have_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = tj.random.key(3)
+    done = {name: [described(sampler(key)) for _ in range(3)] for name, sampler in SAMPLERS.items()}
+    long_way(monkeypatch)
+    for name, sampler in SAMPLERS.items():
+        assert done[name] == [described(sampler(key))] * 3, name
+
+
 def test_containers_of_arguments_and_results() -> None:
     """Lists and tuples are told apart, and so is what is in them; what is long is called."""
     seen: list[object] = []

@@ -5,6 +5,7 @@ Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (20
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import ClassVar, Final, TypeVar, final
 
@@ -79,8 +80,9 @@ class Threefry2x32(Discrete):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         shape = np.broadcast_shapes(*[arg.shape for arg in args])
-        flat = [np.broadcast_to(arg, shape).reshape(-1) if arg.ndim else arg.reshape(1) for arg in args]
-        size = int(np.prod(shape, dtype=np.int64))
+        full = [arg if arg.shape in ((), shape) else np.broadcast_to(arg, shape) for arg in args]
+        flat = [arg.reshape(-1) for arg in full]
+        size = math.prod(shape)
         if 0 < size <= _PACKED:
             return tuple([out.reshape(shape) for out in _hash_packed(flat, size)])
         outs = np.empty((2, size), np.uint32)

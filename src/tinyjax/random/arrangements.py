@@ -16,6 +16,7 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INT64, INTEGERS
 from tinyjax.ir.shapes import as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.prepared.functions import prepared
 from tinyjax.random.arguments import ShapeLike, check_shapes, halves, random_bits, single
 from tinyjax.random.continuous import gumbel
 from tinyjax.random.drawing import fractions
@@ -47,6 +48,7 @@ def permutation(
     return laid_out(tnp.take(array, _shuffled(one, tnp.arange(array.aval.shape[at]), 0), axis=at), out_sharding)
 
 
+@prepared
 def _shuffled(key: Array, x: Array, axis: int) -> Array:
     """Sorted by random numbers, often enough that equal ones leave no trace."""
     size = max(1, x.aval.size)

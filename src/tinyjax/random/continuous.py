@@ -13,6 +13,7 @@ from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import FLOAT32, UINT32
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.prepared.functions import prepared
 from tinyjax.random.arguments import (
     ShapeLike,
     converted,
@@ -55,16 +56,18 @@ def truncated_normal(
     """
     one, found = single("truncated_normal", key), dtype_of("truncated_normal", dtype, float)
     sizes = full_shape("truncated_normal", shape, lower, upper)
-    low, high, root = converted(lower, found), converted(upper, found), number(math.sqrt(2), found)
-    drawn = root * lax.erf_inv(fractions(one, sizes, found, lax.erf(low / root), lax.erf(high / root)))
-    infinity = number(math.inf, found)
-    return laid_out(
-        tnp.clip(
-            drawn,
-            lax.nextafter(lax.stop_gradient(low), tnp.broadcast_to(infinity, low.aval.shape)),
-            lax.nextafter(lax.stop_gradient(high), tnp.broadcast_to(-infinity, high.aval.shape)),
-        ),
-        out_sharding,
+    return laid_out(_truncated(one, converted(lower, found), converted(upper, found), sizes), out_sharding)
+
+
+@prepared
+def _truncated(key: Array, low: Array, high: Array, shape: Shape) -> Array:
+    dtype = low.aval.dtype
+    root, infinity = number(math.sqrt(2), dtype), number(math.inf, dtype)
+    drawn = root * lax.erf_inv(fractions(key, shape, dtype, lax.erf(low / root), lax.erf(high / root)))
+    return tnp.clip(
+        drawn,
+        lax.nextafter(lax.stop_gradient(low), tnp.broadcast_to(infinity, low.aval.shape)),
+        lax.nextafter(lax.stop_gradient(high), tnp.broadcast_to(-infinity, high.aval.shape)),
     )
 
 

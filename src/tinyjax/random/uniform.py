@@ -13,6 +13,7 @@ from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import FLOATS, INT32, INT64, INTEGERS, UINT64, UNSIGNED, DType
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.key_generators import WIDTHS
 from tinyjax.random.arguments import ShapeLike, check_shapes, dtype_of, full_shape, halves, number, random_bits, single
 from tinyjax.random.drawing import fractions
@@ -100,6 +101,7 @@ def _clipped(x: Array, dtype: DType) -> Array:
     return tnp.clip(x, low, high).astype(dtype)
 
 
+@prepared
 def _randint(key: Array, shape: Shape, minval: Array, maxval: Array, dtype: DType) -> Array:
     last = min(int(tnp.iinfo(dtype).max), int(tnp.iinfo(maxval.aval.dtype).max))
     beyond = maxval > number(last, maxval.aval.dtype)
