@@ -163,3 +163,17 @@ def test_errors_of_positions() -> None:
         call(X, 1.0, 2.0, size=3)
     with pytest.raises(InputError, match="one of these two is None"):
         call(X, 1.0)
+
+
+def test_derivatives_of_extremes_where_an_index_is_clipped() -> None:
+    """They are those of the place that it is clipped to."""
+    x = np.array([0.25, 3.0])
+    for name, value in (("min", 0.1), ("max", 0.5), ("min", 0.9), ("max", 0.1)):
+
+        def updated(x: Any, v: Any, at: int, name: str = name) -> Any:
+            return getattr(tnp.asarray(x).at[np.array([at])], name)(v, mode="clip").sum()
+
+        for clipped, place in ((-7, 0), (9, 1)):
+            found, expected = (tj.grad(updated, (0, 1))(x, value, at) for at in (clipped, place))
+            np.testing.assert_array_equal(found[0], expected[0])
+            assert found[1] == expected[1]

@@ -316,7 +316,8 @@ class Scattering(Primitive):
     def taking(self, operand: Shape, updates: Shape, fill: bool = True) -> Gather:
         """The gather of what this updates. Windows that are ignored are 0 in it, if `fill`."""
         dims = self.dimension_numbers
-        mode = self.mode if fill else GatherScatterMode.PROMISE_IN_BOUNDS
+        moved = self.mode is GatherScatterMode.CLIP  # the transpose of a promise that isn't kept leaves them out
+        mode = self.mode if fill or moved else GatherScatterMode.PROMISE_IN_BOUNDS
         zero = 0 if mode is GatherScatterMode.FILL_OR_DROP else None
         return Gather(dims.gather, dims.window_sizes(operand, updates), mode, zero)
 
