@@ -17,6 +17,7 @@ from tinyjax.api.rules.cases import choices
 from tinyjax.backend import jax_programs, jax_rules
 from tinyjax.backend.jax_rules import TracedRule
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
+from tinyjax.control.exported import CallExported
 from tinyjax.control.recursion import Enclosing, JvpCase, Refusal, refusal_of
 from tinyjax.errors import TinyjaxError, UnsupportedError
 from tinyjax.interop.adopted import adopted
@@ -215,7 +216,8 @@ def _most_within_itself(call: _Call) -> int:
     eqns = call.body.eqns
     if len(eqns) > _SMALL or any(holds_programs(eqn.primitive) for eqn in eqns):
         return _MAX_LARGE
-    return _MAX_DEPTH if call.forward else _MAX_REVERSE
+    exported = any(isinstance(eqn.primitive, CallExported) for eqn in eqns)  # it has only as many derivatives
+    return _MAX_DEPTH if call.forward or exported else _MAX_REVERSE
 
 
 def _custom_jvp(call: _Call, rules: OpenRules, only: tuple[bool, ...] | None) -> Step[CustomJvp]:
