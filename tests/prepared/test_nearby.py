@@ -54,8 +54,8 @@ def is_near(x: Any) -> bool:
 @pytest.mark.parametrize("dtype", ["float32", "int8", "complex64", "bfloat16"])
 def test_results(name: str, dtype: str) -> None:
     """They are those of a compiled function, on the same device, the first time and later."""
-    if dtype == "complex64" and name in {"max", "where", "argmax", "argmin"}:
-        return  # numbers that have no order
+    if dtype == "complex64" and name in {"max", "where", "argmax", "argmin", "astype"}:
+        return  # numbers that have no order, and imaginary parts that are lost with a warning
     elements = (np.arange(6).reshape(3, 2) - 2).astype(tnp.dtype(dtype))
     f, device = ONE[name], CPUS[3]
     expected = tj.jit(f)(on(device, elements))

@@ -192,7 +192,7 @@ def test_a_reshape_moves_nothing_but_what_is_returned() -> None:
 def test_positions_of_extremes_compare_numbers_and_indices() -> None:
     found = compare((lambda x: tnp.argmax(x, 1), (X,)))
     # XLA counts all that it takes to compare two pairs: nan first, then the lesser index among equals.
-    assert found.xla.flops == 14 * found.ours.flops
+    assert found.xla.flops == 12 * found.ours.flops
 
 
 @pytest.mark.parametrize("lengths", [(8,), (7,), (4, 16)])

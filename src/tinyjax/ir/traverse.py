@@ -58,11 +58,14 @@ def subjaxprs(primitive: Parameters) -> tuple[Jaxpr, ...]:
     Raises:
       InputError: it is no primitive.
     """
-    found: tuple[Jaxpr, ...] = ()
-    names = value_fields(primitive)
-    if not names and not isinstance(primitive, Parameters):
+    if not isinstance(primitive, Parameters):
         raise InputError(f"subjaxprs takes a primitive, such as eqn.primitive; got {primitive!r}")
-    for name in names:
+    return _held(primitive)
+
+
+def _held(primitive: Parameters) -> tuple[Jaxpr, ...]:
+    found: tuple[Jaxpr, ...] = ()
+    for name in value_fields(primitive):
         value = getattr(primitive, name)
         if not _is_plain(value):
             found += tuple(programs_of(value))
@@ -122,7 +125,7 @@ def inner_programs(eqns: Iterable[Eqn]) -> Iterator[Jaxpr]:
     for eqn in eqns:
         primitive = eqn.primitive
         if id(primitive) not in without:
-            found = subjaxprs(primitive)
+            found = _held(primitive)
             if found:
                 yield from found
             else:

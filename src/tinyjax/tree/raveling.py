@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from attrs import frozen
 
+from tinyjax.arrays.arithmetic import real
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import concatenate, reshape
 from tinyjax.arrays.shaping import ravel as raveled
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.dtypes import FLOAT32, DType
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, DType
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
@@ -61,6 +62,8 @@ class Unravel(Generic[T]):
         for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
             stop = start + array_type(shape, dtype).size
             part = reshape(vector[start:stop], shape)
+            if self.dtype in COMPLEXES and dtype not in COMPLEXES:
+                part = real(part)  # it was real before
             leaves.append(part if self.dtype is None else astype(part, dtype))
             start = stop
         found: T = tree.unflatten(self.treedef, leaves)
