@@ -84,6 +84,48 @@ print(there())
     assert run(code) == "False"
 
 
+def test_arrays_of_the_host_are_dispatched_before_jax_and_after_it() -> None:
+    """What jaxlib's dispatcher asks of jax's settings is answered until jax is there; then its own answers count, and
+    calls that were prepared before are right all the same, whatever it is told."""
+    code = """
+from tinyjax.backend import dispatcher
+from tinyjax.random import key, key_data, normal, wrap_key_data
+asked = []
+made = dispatcher._jax.pjit
+def pjit(name, *rest):
+    run = made(name, *rest)
+    return run if name != "tinyjax" else lambda *args: (asked.append(there()), run(*args))[1]
+dispatcher._jax.pjit = pjit
+mixed = tj.jit(lambda *args: [a + 1 for a in args])
+dtypes = ("bool", "int8", "uint32", "int64", "float16", "float32", "float64", "complex64", "complex128")
+given = [*(np.arange(4).astype(dtype) for dtype in dtypes), jnp.arange(3.0), double(x), np.float64(2), np.ones((0, 2))]
+hashed = tj.jit(lambda k: (normal(k, (3,)), k))
+expected = normal(key(7), (3,))
+def check():
+    for _ in range(3):
+        for a, b in zip(mixed(*given), given, strict=True):
+            assert a.dtype == (np.asarray(b) + 1).dtype and np.array_equal(a, np.asarray(b) + 1), (a, b)
+        for one in (key(7), tj.device_put(key(7)), key(7).copy()):
+            drawn, back = hashed(one)
+            assert np.allclose(drawn, expected, rtol=1e-14) and np.array_equal(key_data(back), key_data(one)), drawn
+check(); check()
+assert not there() and len(asked) > 6, (there(), asked)
+import jax
+assert jax.jit(lambda x: x)(np.ones(3)).dtype == "float32" and not jax.config.jax_enable_x64
+check(); check()
+assert asked.count(True) > 6 and jax.jit(lambda x: x)(np.ones(3)).dtype == "float32"
+with jax.enable_x64(True):
+    check()
+    assert jax.jit(lambda x: x)(np.ones(3)).dtype == "float64"
+seen = []
+with jax.disable_jit():
+    jax.jit(lambda x: seen.append(x))(x)
+    check()
+print(isinstance(seen[0], jax.core.Tracer))
+"""
+    assert run(code) == "False"
+
+
 @pytest.mark.sweep
 def test_compiled_programs_are_kept_for_processes_with_jax_and_without(tmp_path: Path) -> None:
     directory = {"TINYJAX_COMPILATION_CACHE_DIR": str(tmp_path)}

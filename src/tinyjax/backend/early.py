@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
@@ -56,9 +56,10 @@ _PLUGINS: Final = ("jax_plugins", "libtpu", "libtpu_nightly")
 class Early:
     """The client of this process, and whether jax has it."""
 
-    __slots__ = ("_client", "_lock")
+    __slots__ = ("_answers", "_client", "_lock")
 
     def __init__(self) -> None:
+        self._answers: Sequence[object] = ()  # for jaxlib, which doesn't keep them
         self._client: _jax.Client | None = None
         self._lock = RLock()
 
@@ -76,6 +77,26 @@ class Early:
                     PROCESS.started = True
         return self._client
 
+    def answer_dispatchers(self) -> None:
+        """Says what jaxlib's dispatcher asks of jax's settings, until jax itself says it."""
+        with self._lock:
+            if self._answers:
+                return
+            from jaxlib._jax import config
+
+            # Whether programs are run as they are, whether 64 bits are kept, and who wants to know of calls.
+            values = (("disable_jit", False), ("enable_x64", True), ("post_hook", None))
+            self._answers = [
+                config.Config(f"tinyjax_{name}", value, include_in_jit_key=False, include_in_trace_context=False)
+                for name, value in values
+            ]
+            _answer(*self._answers)
+        if "jax" in sys.modules:  # another thread has imported it in this moment: what it says counts
+            from jax._src import config as settings
+            from jax._src.api import _post_hook_state as post_hook
+
+            _answer(settings.disable_jit, settings.enable_x64, post_hook)
+
     def unlock(self) -> None:
         """In a forked child, where there is nobody who would finish what other threads had begun."""
         self._lock = RLock()
@@ -84,6 +105,14 @@ class Early:
 EARLY: Final = Early()
 if hasattr(os, "register_at_fork"):  # where processes can be forked
     os.register_at_fork(after_in_child=EARLY.unlock)
+
+
+def _answer(disable_jit: object, enable_x64: object, post_hook: object) -> None:
+    from jaxlib._jax import jax_jit
+
+    jax_jit.set_disable_jit_state(disable_jit)
+    jax_jit.set_enable_x64_state(enable_x64)
+    jax_jit.set_post_hook_state(post_hook)
 
 
 def without_jax() -> bool:

@@ -14,7 +14,6 @@ from tinyjax.backend.buffers import SMALL, DeviceBuffer, RawBuffer, deleted_mess
 from tinyjax.backend.compile_options import one_device
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
 from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
-from tinyjax.backend.early import without_jax
 from tinyjax.backend.embedding import Constants
 from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.host_calls import host_failure, host_function, parse
@@ -30,7 +29,7 @@ from tinyjax.caching import bounded
 from tinyjax.errors import DeletedBufferError, DonationError, XlaError
 from tinyjax.hlo.context import HostCall
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import KEYS, HostArray
+from tinyjax.ir.dtypes import CARRIERS, KEYS, HostArray
 from tinyjax.ir.value import ConcreteValue, Data
 from tinyjax.meshes.sharding import SingleDeviceSharding
 
@@ -301,8 +300,6 @@ class Executable(Loaded):
             placed = [_put(arg, device) if isinstance(arg, np.ndarray) else arg for arg in args]
             return execute(placed).consume_with_handlers(handlers)
 
-        if without_jax():  # which has what the dispatcher asks
-            return plain
         self._dispatcher = dispatcher(self._loaded, device, self._arity, self._out_types, self._wide, plain)
         return self._dispatcher
 
@@ -347,8 +344,8 @@ class Executable(Loaded):
         if not self.alone and default_device() is not self.device:
             return None
         # The dispatcher makes no copy of some arrays, and reads them while the program runs.
-        if self._plain and array.nbytes <= SMALL and array.dtype.isnative and array.dtype not in KEYS:
-            return array.copy()
+        if self._plain and array.nbytes <= SMALL and array.dtype.isnative:
+            return array.view(CARRIERS[array.dtype]).copy() if array.dtype in KEYS else array.copy()
         return _put(array, self.device)
 
     @property

@@ -12,6 +12,8 @@ import jax
 import numpy as np
 from typing_extensions import CapsuleType, override
 
+from . import config as config
+from . import jax_jit as jax_jit
 from . import mlir as mlir
 from . import pytree as pytree
 
