@@ -11,24 +11,48 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.random
-from tinyjax.primitives import threefry
+from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives import keys as key_primitives
+from tinyjax.primitives import threefry_values
+from tinyjax.primitives.keys import RandomBits, RandomFoldIn, RandomSplit, as_keys
 from tinyjax.primitives.threefry import Threefry2x32
 from tinyjax.random import drawing
 
-WORDS = np.random.default_rng(0).integers(0, 2**32, (4, 300), dtype=np.uint32)
+FEW = threefry_values.FEW
+WORDS = np.random.default_rng(0).integers(0, 2**32, (4, FEW + 10), dtype=np.uint32)
 WORDS[:, :3] = 0xFFFFFFFF, 0, 0x80000000
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 127, 128, 129, 300])
+@pytest.mark.parametrize("size", [1, 2, 3, 127, FEW, FEW + 1])
 @pytest.mark.parametrize("one_key", [True, False])
 def test_few_pairs_of_words_have_the_hashes_of_many(size: int, one_key: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = [k[0] if one_key else k[:size] for k in WORDS[:2]]
     args = [*keys, *WORDS[2:, :size]]
     found = Threefry2x32().evaluate(*args)
-    monkeypatch.setattr(threefry, "_PACKED", 0)
+    monkeypatch.setattr(threefry_values, "FEW", 0)
     for few, many in zip(found, Threefry2x32().evaluate(*args), strict=True):
         assert few.dtype == many.dtype == np.uint32
         np.testing.assert_array_equal(few, many)
+
+
+@pytest.mark.parametrize("words", [(0, 0), (0xFFFFFFFF, 0xFFFFFFFF), (0x80000000, 3), (123456789, 4294967290)])
+def test_one_key_gives_the_same_few_bits_and_keys_as_it_would_many(
+    words: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = as_keys(np.array(words, np.uint32))
+    shapes = [(), (1,), (2, 3), (FEW,), (FEW + 1,), (0, 2)]
+    primitives: list[Primitive] = [RandomBits(width, shape) for shape in shapes for width in (8, 16, 32, 64)]
+    primitives += [RandomSplit(shape) for shape in shapes]
+    few = [primitive.evaluate(key)[0] for primitive in primitives]
+    few += [RandomFoldIn().evaluate(key, np.asarray(number, np.uint32))[0] for number in (0, 7, 0xFFFFFFFF)]
+    for module in (key_primitives, threefry_values):
+        monkeypatch.setattr(module, "FEW", 0)
+    many = [primitive.evaluate(key)[0] for primitive in primitives]
+    many += [RandomFoldIn().evaluate(key, np.asarray([n], np.uint32))[0][0] for n in (0, 7, 0xFFFFFFFF)]
+    for one, other in zip(few, many, strict=True):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        np.testing.assert_array_equal(one, other)
 
 
 def test_scalars_and_nothing_are_hashed() -> None:
@@ -47,6 +71,23 @@ SAMPLERS: dict[str, Callable[[Any, Any], Any]] = {
     "complex normal": lambda r, key: r.normal(key, (3,), complex),
     "exponential": lambda r, key: r.exponential(key, (4,)),
     "split": lambda r, key: r.key_data(r.split(key, (2, 2))),
+    "laplace": lambda r, key: r.laplace(key, (3,)),
+    "logistic": lambda r, key: r.logistic(key, (3,)),
+    "cauchy": lambda r, key: r.cauchy(key, (3,)),
+    "gumbel": lambda r, key: r.gumbel(key, (3,)),
+    "gumbel, more bits": lambda r, key: r.gumbel(key, (3,), "float32", "high"),
+    "gumbel, most bits": lambda r, key: r.gumbel(key, (3,), "float32", "highest"),
+    "pareto": lambda r, key: r.pareto(key, 2.0, (3,)),
+    "rayleigh": lambda r, key: r.rayleigh(key, 2.0, (3,)),
+    "maxwell": lambda r, key: r.maxwell(key, (3,)),
+    "wald": lambda r, key: r.wald(key, 2.0, (3,)),
+    "weibull_min": lambda r, key: r.weibull_min(key, 2.0, 1.5, (3,)),
+    "triangular": lambda r, key: r.triangular(key, 0.0, 1.0, 4.0, (3,)),
+    "lognormal": lambda r, key: r.lognormal(key, 0.5, (3,)),
+    "bernoulli": lambda r, key: r.bernoulli(key, 0.3, (3,)),
+    "bernoulli, more bits": lambda r, key: r.bernoulli(key, 0.3, (3,), "high"),
+    "rademacher": lambda r, key: r.rademacher(key, (3,)),
+    "categorical": lambda r, key: r.categorical(key, np.log([0.1, 0.2, 0.7]), shape=(5,)),
 }
 
 

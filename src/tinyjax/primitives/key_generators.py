@@ -30,7 +30,8 @@ from tinyjax.primitives.generators import RngBitGenerator
 from tinyjax.primitives.shaping import iota, reshape, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.structure import broadcast_in_dim, broadcast_scalar
-from tinyjax.primitives.threefry import PARITY, threefry2x32
+from tinyjax.primitives.threefry import threefry2x32
+from tinyjax.primitives.threefry_values import PARITY
 
 V = TypeVar("V")
 #: The dtypes of random bits, by how many an element has.

@@ -32,7 +32,8 @@ from tinyjax.primitives.key_generators import ON_HOST, WIDTHS, generator_of, sep
 from tinyjax.primitives.shaping import expand_dims
 from tinyjax.primitives.stacking import stack
 from tinyjax.primitives.structure import broadcast_scalar, check_arity, move_axis, shape_error
-from tinyjax.primitives.threefry import Discrete, Threefry2x32, expect_dtype
+from tinyjax.primitives.threefry import Discrete, expect_dtype
+from tinyjax.primitives.threefry_values import FEW, few_bits, few_keys, hashes, key_with
 
 V = TypeVar("V")
 _Words = npt.NDArray[np.uint32]
@@ -206,8 +207,10 @@ class RandomBits(OfOne):
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         if args[0].dtype != KEY:
             return tuple(self.expand(ON_HOST, args))
-        upper, lower = _hashes(args[0], self.shape)
         dtype = WIDTHS[self.bit_width]
+        if not args[0].ndim and 0 < (size := math.prod(self.shape)) <= FEW:
+            return (few_bits(args[0], size, self.bit_width).astype(dtype, copy=False).reshape(self.shape),)
+        upper, lower = _hashes(args[0], self.shape)
         if self.bit_width == 64:
             return ((upper.astype(np.uint64) << np.uint64(32)) | lower,)
         return ((upper ^ lower).astype(dtype, copy=False),)
@@ -235,6 +238,8 @@ class RandomSplit(OfOne):
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         if args[0].dtype != KEY:
             return tuple(self.expand(ON_HOST, args))
+        if not args[0].ndim and 0 < (size := math.prod(self.shape)) <= FEW:
+            return (few_keys(args[0], size).reshape(self.shape),)
         return (_keys(*_hashes(args[0], self.shape)),)
 
     @override
@@ -266,9 +271,11 @@ class RandomFoldIn(Discrete):
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         if args[0].dtype != KEY:
             return tuple(self.expand(ON_HOST, args))
-        words = key_words(args[0])
-        none = np.zeros((), np.uint32)
-        return (_keys(*Threefry2x32().evaluate(words[..., 0], words[..., 1], none, args[1])),)
+        keys, data = args
+        if not keys.ndim and not data.ndim:
+            return (key_with(keys, int(data)),)
+        words = key_words(keys)
+        return (_keys(*hashes(words[..., 0], words[..., 1], np.zeros((), np.uint32), data)),)
 
     @override
     def batch(
@@ -342,7 +349,7 @@ def _hashes(keys: HostArray, shape: Shape) -> tuple[HostArray, ...]:
     words = key_words(keys).reshape((*keys.shape, *[1] * len(shape), 2)) if keys.ndim else key_words(keys)
     counts = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
     upper, lower = (counts >> np.uint64(32)).astype(np.uint32), counts.astype(np.uint32)
-    return Threefry2x32().evaluate(words[..., 0], words[..., 1], upper, lower)
+    return hashes(words[..., 0], words[..., 1], upper, lower)
 
 
 # The vocabulary.

@@ -14,7 +14,7 @@ from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INT64, INTEGERS
-from tinyjax.ir.shapes import as_shape
+from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.prepared.functions import prepared
 from tinyjax.random.arguments import ShapeLike, check_shapes, halves, random_bits, single
@@ -142,8 +142,7 @@ def categorical(
     if replace:
         inner = list(sizes[len(before) :])
         inner.insert(at, own[at])
-        scores = gumbel(one, (*before, *inner), array.aval.dtype, mode) + array
-        return laid_out(tnp.argmax(scores, axis=at - array.ndim), out_sharding)
+        return laid_out(_largest(one, array, (*before, *inner), at - array.ndim, mode), out_sharding)
     count = math.prod(before)
     if count > own[at]:
         raise ShapeError(
@@ -152,3 +151,8 @@ def categorical(
     scores = array + gumbel(one, own, array.aval.dtype, mode)
     places = lax.top_k(tnp.moveaxis(scores, at, -1), count)[1]
     return laid_out(tnp.moveaxis(places, -1, 0).reshape(sizes), out_sharding)
+
+
+@prepared
+def _largest(key: Array, logits: Array, shape: Shape, axis: int, mode: str | None) -> Array:
+    return tnp.argmax(gumbel(key, shape, logits.aval.dtype, mode) + logits, axis=axis)

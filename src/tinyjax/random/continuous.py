@@ -10,7 +10,7 @@ import numpy.typing as npt
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.errors import ChoiceError
-from tinyjax.ir.dtypes import FLOAT32, UINT32
+from tinyjax.ir.dtypes import FLOAT32, UINT32, DType
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.prepared.functions import prepared
@@ -81,7 +81,12 @@ def exponential(
     Array([0.54207056, 0.24372319], dtype=float64)
     """
     one, found = single("exponential", key), dtype_of("exponential", dtype, float)
-    return laid_out(-lax.log1p(-fractions(one, as_shape(shape), found)), out_sharding)
+    return laid_out(_exponential(one, as_shape(shape), found), out_sharding)
+
+
+@prepared
+def _exponential(key: Array, shape: Shape, dtype: DType) -> Array:
+    return -lax.log1p(-fractions(key, shape, dtype))
 
 
 def gumbel(
@@ -102,18 +107,29 @@ def gumbel(
     Array([ 0.13790566, -0.42599294], dtype=float64)
     """
     one, dtype, sizes = single("gumbel", key), dtype_of("gumbel", dtype, float), as_shape(shape)
-    info = tnp.finfo(dtype)
     if mode not in (None, "low", "high", "highest"):
         raise ChoiceError(f"Must provide valid mode for gumbel, 'low', 'high' or 'highest', got: {mode}")
-    if mode in (None, "low"):
-        return laid_out(-lax.log(-lax.log(fractions(one, sizes, dtype, number(info.tiny, dtype), 1.0))), out_sharding)
     if mode == "highest" and dtype == FLOAT32:
         return laid_out(_finest_gumbel(one, sizes), out_sharding)
-    high, low = fractions(one, (2, *sizes), dtype)
+    return laid_out(
+        _gumbel(one, sizes, dtype) if mode in (None, "low") else _fine_gumbel(one, sizes, dtype), out_sharding
+    )
+
+
+@prepared
+def _gumbel(key: Array, shape: Shape, dtype: DType) -> Array:
+    return -lax.log(-lax.log(fractions(key, shape, dtype, number(tnp.finfo(dtype).tiny, dtype), 1.0)))
+
+
+@prepared
+def _fine_gumbel(key: Array, shape: Shape, dtype: DType) -> Array:
+    info = tnp.finfo(dtype)
+    high, low = fractions(key, (2, *shape), dtype)
     found = tnp.where(high >= 0.5, high, high + 2.0**-info.nmant * low + number(info.tiny, dtype))
-    return laid_out(-lax.log(-lax.log1p(-found)), out_sharding)
+    return -lax.log(-lax.log1p(-found))
 
 
+@prepared
 def _finest_gumbel(key: Array, shape: Shape) -> Array:
     """Of 64 random bits, of which the half that is nearer to an end is counted from there."""
     drawn = random_bits(key, 32, (2, *shape))
@@ -147,8 +163,13 @@ def laplace(
     Array([0.17803369, 0.83796278], dtype=float64)
     """
     one, found = single("laplace", key), dtype_of("laplace", dtype, float)
-    drawn = fractions(one, as_shape(shape), found, number(-1 + tnp.finfo(found).eps / 2, found), 1.0)
-    return laid_out(tnp.sign(drawn) * lax.log1p(-tnp.abs(drawn)), out_sharding)
+    return laid_out(_laplace(one, as_shape(shape), found), out_sharding)
+
+
+@prepared
+def _laplace(key: Array, shape: Shape, dtype: DType) -> Array:
+    drawn = fractions(key, shape, dtype, number(-1 + tnp.finfo(dtype).eps / 2, dtype), 1.0)
+    return tnp.sign(drawn) * lax.log1p(-tnp.abs(drawn))
 
 
 def logistic(
@@ -161,8 +182,13 @@ def logistic(
     Array([-0.32911032, -1.28738678], dtype=float64)
     """
     one, found = single("logistic", key), dtype_of("logistic", dtype, float)
-    drawn = fractions(one, as_shape(shape), found, number(tnp.finfo(found).tiny, found), 1.0)
-    return laid_out(lax.log(drawn) - lax.log1p(-drawn), out_sharding)
+    return laid_out(_logistic(one, as_shape(shape), found), out_sharding)
+
+
+@prepared
+def _logistic(key: Array, shape: Shape, dtype: DType) -> Array:
+    drawn = fractions(key, shape, dtype, number(tnp.finfo(dtype).tiny, dtype), 1.0)
+    return lax.log(drawn) - lax.log1p(-drawn)
 
 
 def cauchy(
@@ -175,8 +201,13 @@ def cauchy(
     Array([-0.26192951, -1.23784602], dtype=float64)
     """
     one, found = single("cauchy", key), dtype_of("cauchy", dtype, float)
-    drawn = fractions(one, as_shape(shape), found, number(tnp.finfo(found).eps, found), 1.0)
-    return laid_out(lax.tan(number(math.pi, found) * (drawn - number(0.5, found))), out_sharding)
+    return laid_out(_cauchy(one, as_shape(shape), found), out_sharding)
+
+
+@prepared
+def _cauchy(key: Array, shape: Shape, dtype: DType) -> Array:
+    drawn = fractions(key, shape, dtype, number(tnp.finfo(dtype).eps, dtype), 1.0)
+    return lax.tan(number(math.pi, dtype) * (drawn - number(0.5, dtype)))
 
 
 def pareto(
@@ -195,7 +226,12 @@ def pareto(
     """
     one, found = single("pareto", key), dtype_of("pareto", dtype, float)
     sizes = full_shape("pareto", shape, b)
-    return laid_out(lax.exp(exponential(one, sizes, found) / parameter("pareto", b, found)), out_sharding)
+    return laid_out(_pareto(one, parameter("pareto", b, found), sizes), out_sharding)
+
+
+@prepared
+def _pareto(key: Array, b: Array, shape: Shape) -> Array:
+    return lax.exp(_exponential(key, shape, b.aval.dtype) / b)
 
 
 def rayleigh(
@@ -214,9 +250,12 @@ def rayleigh(
     """
     one, found = single("rayleigh", key), dtype_of("rayleigh", dtype, float)
     sizes = full_shape("rayleigh", shape, scale)
-    return laid_out(
-        parameter("rayleigh", scale, found) * lax.sqrt(-2.0 * lax.log(fractions(one, sizes, found))), out_sharding
-    )
+    return laid_out(_rayleigh(one, parameter("rayleigh", scale, found), sizes), out_sharding)
+
+
+@prepared
+def _rayleigh(key: Array, scale: Array, shape: Shape) -> Array:
+    return scale * lax.sqrt(-2.0 * lax.log(fractions(key, shape, scale.aval.dtype)))
 
 
 def maxwell(
@@ -229,7 +268,12 @@ def maxwell(
     Array([1.98906991, 0.42460738], dtype=float64)
     """
     one, found = single("maxwell", key), dtype_of("maxwell", dtype, float)
-    return laid_out(lax.sqrt(tnp.sum(lax.square(gaussian(one, (*as_shape(shape), 3), found)), axis=-1)), out_sharding)
+    return laid_out(_maxwell(one, as_shape(shape), found), out_sharding)
+
+
+@prepared
+def _maxwell(key: Array, shape: Shape, dtype: DType) -> Array:
+    return lax.sqrt(tnp.sum(lax.square(gaussian(key, (*shape, 3), dtype)), axis=-1))
 
 
 def double_sided_maxwell(
@@ -267,12 +311,17 @@ def wald(
     """
     one, found = single("wald", key), dtype_of("wald", dtype, float)
     sizes = full_shape("wald", shape, mean)
-    middle = tnp.broadcast_to(parameter("wald", mean, found), sizes)
-    first, second = halves(one)
-    y, z = lax.square(gaussian(first, sizes, found)), fractions(second, sizes, found)
+    return laid_out(_wald(one, parameter("wald", mean, found), sizes), out_sharding)
+
+
+@prepared
+def _wald(key: Array, mean: Array, shape: Shape) -> Array:
+    dtype, middle = mean.aval.dtype, tnp.broadcast_to(mean, shape)
+    first, second = halves(key)
+    y, z = lax.square(gaussian(first, shape, dtype)), fractions(second, shape, dtype)
     square = lax.square(middle)
     x = middle + square * y / 2 - middle / 2 * lax.sqrt(4 * middle * y + square * lax.square(y))
-    return laid_out(tnp.where(z <= middle / (middle + x), x, square / x), out_sharding)
+    return tnp.where(z <= middle / (middle + x), x, square / x)
 
 
 def weibull_min(
@@ -286,8 +335,12 @@ def weibull_min(
     Array([1.32963939, 0.78035921], dtype=float64)
     """
     one, found = single("weibull_min", key), dtype_of("weibull_min", dtype, float)
-    drawn = fractions(one, as_shape(shape), found)
-    return (-lax.log1p(-drawn)) ** (1.0 / as_array(concentration)) * as_array(scale)
+    return _weibull_min(one, as_array(scale), as_array(concentration), as_shape(shape), found)
+
+
+@prepared
+def _weibull_min(key: Array, scale: Array, concentration: Array, shape: Shape, dtype: DType) -> Array:
+    return _exponential(key, shape, dtype) ** (1.0 / concentration) * scale
 
 
 def triangular(
@@ -302,11 +355,17 @@ def triangular(
     """
     one, found = single("triangular", key), dtype_of("triangular", dtype, float)
     sizes = full_shape("triangular", shape, left, mode, right)
-    low, peak, high = (tnp.broadcast_to(parameter("triangular", x, found), sizes) for x in (left, mode, right))
-    u = fractions(one, sizes, found)
+    low, peak, high = (parameter("triangular", x, found) for x in (left, mode, right))
+    return laid_out(_triangular(one, low, peak, high, sizes), out_sharding)
+
+
+@prepared
+def _triangular(key: Array, left: Array, mode: Array, right: Array, shape: Shape) -> Array:
+    low, peak, high = (tnp.broadcast_to(x, shape) for x in (left, mode, right))
+    u = fractions(key, shape, low.aval.dtype)
     rising = low + lax.sqrt(u * (high - low) * (peak - low))
     falling = high - lax.sqrt((1 - u) * (high - low) * (high - peak))
-    return laid_out(tnp.where(u < (peak - low) / (high - low), rising, falling), out_sharding)
+    return tnp.where(u < (peak - low) / (high - low), rising, falling)
 
 
 def lognormal(
@@ -321,4 +380,9 @@ def lognormal(
     """
     one, found = single("lognormal", key), dtype_of("lognormal", dtype, float, "a float or complex")
     sizes = full_shape("lognormal", shape, sigma)
-    return laid_out(lax.exp(gaussian(one, sizes, found) * parameter("lognormal", sigma, found)), out_sharding)
+    return laid_out(_lognormal(one, parameter("lognormal", sigma, found), sizes), out_sharding)
+
+
+@prepared
+def _lognormal(key: Array, sigma: Array, shape: Shape) -> Array:
+    return lax.exp(gaussian(key, shape, sigma.aval.dtype) * sigma)

@@ -152,10 +152,16 @@ def bernoulli(
     if dtype not in FLOATS:
         raise InputError(f"bernoulli probability `p` must have a floating dtype, got {dtype.name}.")
     sizes = full_shape("bernoulli", shape, chance)
+    return laid_out(_bernoulli(one, chance, sizes, mode), out_sharding)
+
+
+@prepared
+def _bernoulli(key: Array, p: Array, shape: Shape, mode: str) -> Array:
+    dtype = p.aval.dtype
     if mode == "low":
-        return laid_out(fractions(one, sizes, dtype) < chance, out_sharding)
-    first, second = fractions(one, (2, *sizes), dtype)
-    return laid_out(second * 2.0 ** -tnp.finfo(dtype).nmant < chance - first, out_sharding)
+        return fractions(key, shape, dtype) < p
+    first, second = fractions(key, (2, *shape), dtype)
+    return second * 2.0 ** -tnp.finfo(dtype).nmant < p - first
 
 
 def rademacher(
@@ -169,4 +175,9 @@ def rademacher(
     """
     one, found = single("rademacher", key), user_dtype(int if dtype is None else dtype)
     assert found is not None
-    return laid_out((2 * bernoulli(one, 0.5, as_shape(shape)).astype(found) - 1).astype(found), out_sharding)
+    return laid_out(_signs(one, as_shape(shape), found), out_sharding)
+
+
+@prepared
+def _signs(key: Array, shape: Shape, dtype: DType) -> Array:
+    return (2 * bernoulli(key, 0.5, shape).astype(dtype) - 1).astype(dtype)

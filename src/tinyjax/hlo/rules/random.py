@@ -35,7 +35,8 @@ from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.structure import broadcast_in_dim, broadcast_scalar
-from tinyjax.primitives.threefry import PARITY, ROTATIONS, ROUNDS, Threefry2x32, threefry_key_added, threefry_rounds
+from tinyjax.primitives.threefry import Threefry2x32, threefry_key_added, threefry_rounds
+from tinyjax.primitives.threefry_values import PARITY, ROTATIONS, ROUNDS
 
 
 @RULES.register(RandomWrap)

@@ -48,7 +48,8 @@ from tinyjax.primitives.sliding import Windowed
 from tinyjax.primitives.sorting import Sort, TopK
 from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
-from tinyjax.primitives.threefry import ROTATIONS, ROUNDS, Threefry2x32
+from tinyjax.primitives.threefry import Threefry2x32
+from tinyjax.primitives.threefry_values import ROTATIONS, ROUNDS
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.window_shapes import inside
 from tinyjax.tools.cost.linear_algebra import OPERATIONS, operations
