@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -210,6 +211,20 @@ def _cauchy(key: Array, shape: Shape, dtype: DType) -> Array:
     return lax.tan(number(math.pi, dtype) * (drawn - number(0.5, dtype)))
 
 
+def _with_parameter(
+    name: str,
+    sampler: Callable[[Array, Array, Shape], Array],
+    key: ArrayLike,
+    x: ArrayLike,
+    shape: ShapeLike | None,
+    dtype: npt.DTypeLike | None,
+    kind: str = "a float",
+) -> Array:
+    """What a sampler draws with one parameter, which is broadcast to the shape, once all is checked."""
+    one, found, sizes = single(name, key), dtype_of(name, dtype, float, kind), full_shape(name, shape, x)
+    return sampler(one, parameter(name, x, found), sizes)
+
+
 def pareto(
     key: ArrayLike,
     b: ArrayLike,
@@ -224,9 +239,7 @@ def pareto(
     >>> pareto(key(0), 3.0, (2,))
     Array([1.19804395, 1.08463233], dtype=float64)
     """
-    one, found = single("pareto", key), dtype_of("pareto", dtype, float)
-    sizes = full_shape("pareto", shape, b)
-    return laid_out(_pareto(one, parameter("pareto", b, found), sizes), out_sharding)
+    return laid_out(_with_parameter("pareto", _pareto, key, b, shape, dtype), out_sharding)
 
 
 @prepared
@@ -248,9 +261,7 @@ def rayleigh(
     >>> rayleigh(key(0), 2.0, (2,))
     Array([2.63997102, 3.49983995], dtype=float64)
     """
-    one, found = single("rayleigh", key), dtype_of("rayleigh", dtype, float)
-    sizes = full_shape("rayleigh", shape, scale)
-    return laid_out(_rayleigh(one, parameter("rayleigh", scale, found), sizes), out_sharding)
+    return laid_out(_with_parameter("rayleigh", _rayleigh, key, scale, shape, dtype), out_sharding)
 
 
 @prepared
@@ -309,9 +320,7 @@ def wald(
     >>> wald(key(0), 2.0, (2,))
     Array([0.22327945, 3.90085525], dtype=float64)
     """
-    one, found = single("wald", key), dtype_of("wald", dtype, float)
-    sizes = full_shape("wald", shape, mean)
-    return laid_out(_wald(one, parameter("wald", mean, found), sizes), out_sharding)
+    return laid_out(_with_parameter("wald", _wald, key, mean, shape, dtype), out_sharding)
 
 
 @prepared
@@ -378,9 +387,8 @@ def lognormal(
     >>> lognormal(key(0), 0.5, (2,))
     Array([0.90219818, 0.67544544], dtype=float64)
     """
-    one, found = single("lognormal", key), dtype_of("lognormal", dtype, float, "a float or complex")
-    sizes = full_shape("lognormal", shape, sigma)
-    return laid_out(_lognormal(one, parameter("lognormal", sigma, found), sizes), out_sharding)
+    found = _with_parameter("lognormal", _lognormal, key, sigma, shape, dtype, "a float or complex")
+    return laid_out(found, out_sharding)
 
 
 @prepared
