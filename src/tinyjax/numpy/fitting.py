@@ -179,10 +179,18 @@ def roots(p: Nested, *, strip_zeros: bool = True) -> Array:
         nonzero = coefficients != 0
         first = where(nonzero.any(), argmax(nonzero), n)
         coefficients = roll(where(nonzero.any(), coefficients, 1), -first)
-    companion = eye(n, k=-1, dtype=coefficients.dtype).at[0].set(-coefficients[1:] / coefficients[0])
-    found = concatenate([eigvals(companion).astype(kind), zeros((last,), kind)])
+    found = _companion_roots(coefficients, last)
     if first is None:
         return found
     # The zeros that have been moved to the end make as many roots, which are no roots of the polynomial.
     found = found[argsort(found == 0, stable=True)]
     return where(arange(n) < n - first, found, complex(np.nan, np.nan))
+
+
+@prepared
+def _companion_roots(coefficients: Array, zero: int) -> Array:
+    """The roots of a polynomial whose first and last coefficients aren't zero, and so many zeros."""
+    n, kind = coefficients.size - 1, np.result_type(coefficients.dtype, np.complex64)
+    first = -coefficients[1:] / coefficients[0]
+    companion = concatenate([first[None], eye(n - 1, n, dtype=first.dtype)])
+    return concatenate([eigvals(companion).astype(kind), zeros((zero,), kind)])

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from tinyjax.arrays import promotion
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.backend import DeviceLike
+from tinyjax.caching import bounded
 from tinyjax.errors import InputError, TypingError
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -142,7 +143,11 @@ def finfo(dtype: npt.DTypeLike | Array) -> FloatInfo:
     >>> finfo("float16").max, finfo("bfloat16").eps
     (65504.0, 0.0078125)
     """
-    found = real_dtype(_dtype_or_its_own(dtype))
+    return _info(real_dtype(_dtype_or_its_own(dtype)))
+
+
+@bounded(64)
+def _info(found: DType) -> FloatInfo:
     if found in WIDE and found in FLOATS:
         return _narrow_info(found)
     if found not in _EXPONENT_BITS:

@@ -6,7 +6,6 @@ from tinyjax.random.arrangements import permutation as permutation
 from tinyjax.random.continuous import cauchy as cauchy
 from tinyjax.random.continuous import double_sided_maxwell as double_sided_maxwell
 from tinyjax.random.continuous import exponential as exponential
-from tinyjax.random.continuous import gumbel as gumbel
 from tinyjax.random.continuous import laplace as laplace
 from tinyjax.random.continuous import logistic as logistic
 from tinyjax.random.continuous import lognormal as lognormal
@@ -31,6 +30,7 @@ from tinyjax.random.gammas import gamma as gamma
 from tinyjax.random.gammas import generalized_normal as generalized_normal
 from tinyjax.random.gammas import loggamma as loggamma
 from tinyjax.random.gammas import t as t
+from tinyjax.random.gumbels import gumbel as gumbel
 from tinyjax.random.keys import PRNGKey as PRNGKey
 from tinyjax.random.keys import clone as clone
 from tinyjax.random.keys import fold_in as fold_in

@@ -18,8 +18,8 @@ from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.prepared.functions import prepared
 from tinyjax.random.arguments import ShapeLike, check_shapes, halves, random_bits, single
-from tinyjax.random.continuous import gumbel
 from tinyjax.random.drawing import fractions
+from tinyjax.random.gumbels import gumbel
 from tinyjax.random.uniform import randint
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array

@@ -19,7 +19,7 @@ from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, INTEGERS, DType
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
-from tinyjax.prepared.functions import prepared_with_loops
+from tinyjax.prepared.functions import prepared, prepared_with_loops
 from tinyjax.random.approximate import Method, approximate_poisson, is_approximate
 from tinyjax.random.arguments import ShapeLike, check_shapes, converted, dtype_of, full_shape, halves, number, single
 from tinyjax.random.drawing import fractions
@@ -137,9 +137,14 @@ def geometric(
     (chance,) = promote_inexact(as_array(p))
     if chance.aval.dtype in COMPLEXES:
         raise InputError(f"geometric: p is a real number, got {chance.aval}")
-    u = fractions(one, sizes, chance.aval.dtype)
+    return laid_out(_geometric(one, chance, sizes, found), out_sharding)
+
+
+@prepared
+def _geometric(key: Array, p: Array, shape: Shape, dtype: DType) -> Array:
+    u = fractions(key, shape, p.aval.dtype)
     logs = lax.log(tnp.where(u == 0, number(1, u.aval.dtype), u))
-    return laid_out((lax.floor(logs / tnp.broadcast_to(lax.log1p(-chance), sizes)) + 1).astype(found), out_sharding)
+    return (lax.floor(logs / tnp.broadcast_to(lax.log1p(-p), shape)) + 1).astype(dtype)
 
 
 def binomial(

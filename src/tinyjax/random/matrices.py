@@ -10,8 +10,10 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.arrays.elementwise import broadcast_shapes, promote_inexact
 from tinyjax.errors import ChoiceError, ShapeError
-from tinyjax.ir.shapes import as_shape
+from tinyjax.ir.dtypes import DType
+from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.prepared.functions import prepared
 from tinyjax.random.arguments import ShapeLike, check_shapes, dtype_of, index, single
 from tinyjax.random.drawing import gaussian
 from tinyjax.tracing.array import Array, ArrayLike
@@ -52,8 +54,13 @@ def multivariate_normal(
     batches = [middle.aval.shape[:-1], spread.aval.shape[:-2]]
     sizes = broadcast_shapes(*batches) if shape is None else as_shape(shape)
     check_shapes("multivariate_normal", sizes, batches)
-    drawn = gaussian(one, (*sizes, n), found)
-    return laid_out(middle + tnp.matmul(_root(spread, method), drawn[..., None])[..., 0], out_sharding)
+    return laid_out(_multivariate(one, middle, spread, (*sizes, n), found, method), out_sharding)
+
+
+@prepared
+def _multivariate(key: Array, mean: Array, cov: Array, shape: Shape, dtype: DType, method: str) -> Array:
+    drawn = gaussian(key, shape, dtype)
+    return mean + tnp.matmul(_root(cov, method), drawn[..., None])[..., 0]
 
 
 def _root(cov: Array, method: str) -> Array:
@@ -83,7 +90,12 @@ def orthogonal(
     one, found = single("orthogonal", key), dtype_of("orthogonal", dtype, float, "a float or complex")
     rows = index("orthogonal", "n", n)
     columns = rows if m is None else index("orthogonal", "m", m)
-    drawn = gaussian(one, (*as_shape(shape), max(rows, columns), min(rows, columns)), found)
+    return laid_out(_orthogonal(one, as_shape(shape), rows, columns, found), out_sharding)
+
+
+@prepared
+def _orthogonal(key: Array, shape: Shape, rows: int, columns: int, dtype: DType) -> Array:
+    drawn = gaussian(key, (*shape, max(rows, columns), min(rows, columns)), dtype)
     q, r = lax.linalg.qr(drawn, full_matrices=False)
     q = q * tnp.sign(tnp.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
-    return laid_out(q.mT if rows < columns else q, out_sharding)
+    return q.mT if rows < columns else q

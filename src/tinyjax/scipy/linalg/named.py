@@ -22,8 +22,8 @@ def hilbert(n: SupportsIndex) -> Array:
     Array([[1.        , 0.5       ],
            [0.5       , 0.33333333]], dtype=float64)
     """
-    places = tnp.arange(integer(n, "hilbert: n"), dtype=float)
-    return 1.0 / (places[:, None] + places + 1.0)
+    places = np.arange(integer(n, "hilbert: n"))
+    return tnp.asarray(1.0 / (places[:, None] + places + 1))
 
 
 def invhilbert(n: SupportsIndex) -> Array:
