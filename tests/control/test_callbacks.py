@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 import jax
 import jax.experimental
@@ -81,7 +81,7 @@ def test_trees(run: Callable[..., Callable[..., dict[str, tj.Array]]]) -> None:
 
 
 @RUNS
-@pytest.mark.parametrize("method", ["sequential", "sequential_unrolled", "expand_dims", "broadcast_all"])
+@pytest.mark.parametrize("method", get_args(VmapMethod))
 def test_vmap_is_as_in_jax(run: Callable[..., Callable[..., tj.Array]], method: VmapMethod) -> None:
     shapes: list[tuple[tuple[int, ...], ...]] = []
     expected: list[tuple[tuple[int, ...], ...]] = []

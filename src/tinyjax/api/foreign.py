@@ -7,8 +7,9 @@ from typing import Any, Protocol, TypeAlias, get_args, overload
 
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.arrays.shaping import integers
+from tinyjax.control.callbacks import VmapMethod
 from tinyjax.control.composite_call import Dictionary, entries
-from tinyjax.control.foreign import FfiCall, ForeignMethod, Order
+from tinyjax.control.foreign import FfiCall, Order
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.tracebacks import filtered
@@ -39,7 +40,7 @@ def ffi_call(
     result_shape_dtypes: Sequence[Any],  # types
     *,
     has_side_effect: bool = False,
-    vmap_method: ForeignMethod | None = None,
+    vmap_method: VmapMethod | None = None,
     input_layouts: Layouts = None,
     output_layouts: Layout = None,
     input_output_aliases: Mapping[int, int] | None = None,
@@ -52,7 +53,7 @@ def ffi_call(
     result_shape_dtypes: ShapedArray | Described,
     *,
     has_side_effect: bool = False,
-    vmap_method: ForeignMethod | None = None,
+    vmap_method: VmapMethod | None = None,
     input_layouts: Layouts = None,
     output_layouts: Layout = None,
     input_output_aliases: Mapping[int, int] | None = None,
@@ -65,7 +66,7 @@ def ffi_call(
     result_shape_dtypes: ShapedArray | Described | Sequence[Any],
     *,
     has_side_effect: bool = False,
-    vmap_method: ForeignMethod | None = None,
+    vmap_method: VmapMethod | None = None,
     input_layouts: Layouts = None,
     output_layouts: Layout = None,
     input_output_aliases: Mapping[int, int] | None = None,
@@ -111,8 +112,8 @@ def ffi_call(
         raise InputError(f"ffi_call: target_name is a string, got {target_name!r}")
     side_effect = flag("ffi_call: has_side_effect", has_side_effect)
     _ = whole("ffi_call: custom_call_api_version", custom_call_api_version)
-    if vmap_method is not None and repr(vmap_method) not in map(repr, get_args(ForeignMethod)):
-        allowed = ", ".join(map(repr, get_args(ForeignMethod)))
+    if vmap_method is not None and repr(vmap_method) not in map(repr, get_args(VmapMethod)):
+        allowed = ", ".join(map(repr, get_args(VmapMethod)))
         raise ChoiceError(f"ffi_call: vmap_method must be one of {allowed} or None, got {vmap_method!r}")
     several = isinstance(result_shape_dtypes, Sequence)
     results = _result_types(result_shape_dtypes if isinstance(result_shape_dtypes, Sequence) else [result_shape_dtypes])

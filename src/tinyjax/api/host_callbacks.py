@@ -140,7 +140,7 @@ def pure_callback(
         lie, so this changes nothing.
       vmap_method: how `vmap` maps the call. "sequential": one call for each element. "expand_dims": one call for the
         batch, on arrays with one more axis in front, of size 1 where an argument isn't mapped; "broadcast_all": of full
-        size everywhere. None: it can't be mapped.
+        size everywhere; "legacy_vectorized": only where an argument is mapped. None: it can't be mapped.
 
     Raises:
       CallbackError: the function returned something else, or the call is transformed in a way that it doesn't support.

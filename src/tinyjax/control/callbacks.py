@@ -26,8 +26,11 @@ from tinyjax.transforms.batch import add_axis
 V = TypeVar("V")
 
 #: How `vmap` maps a pure callback: element by element, or in one call on arrays with one more axis in front, which is
-#: of size 1 where an argument isn't mapped ("expand_dims"), or of full size everywhere ("broadcast_all").
-VmapMethod: TypeAlias = Literal["sequential", "sequential_unrolled", "expand_dims", "broadcast_all"]
+#: of size 1 where an argument isn't mapped ("expand_dims"), of full size everywhere ("broadcast_all"), or only where
+#: an argument is mapped ("legacy_vectorized").
+VmapMethod: TypeAlias = Literal[
+    "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"
+]
 
 
 @final
@@ -181,9 +184,9 @@ class PureCallback(Callback):
                 f"vmap of the callback {self.function} needs to know how: pass pure_callback a `vmap_method`, one of "
                 '"sequential", "expand_dims" and "broadcast_all"'
             )
-        if method not in ("expand_dims", "broadcast_all"):
+        if method in ("sequential", "sequential_unrolled"):
             return self.one_by_one(ctx, axis, args, axes)
-        moved = leading(ctx, args, axes, 1 if method == "expand_dims" else axis.size)
+        moved = leading(ctx, args, axes, method, axis.size)
         results = tuple(add_axis(aval, 0, axis.size) for aval in self.results)
         outs = ctx.bind(evolve(self, results=results), *moved)
         return outs, [0] * len(outs)

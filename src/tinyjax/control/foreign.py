@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar, Final, TypeAlias, TypeVar, final
-from typing import Literal as OneOf
 
 from attrs import evolve, frozen
 from typing_extensions import override
 
+from tinyjax.control.callbacks import VmapMethod
 from tinyjax.control.compiled_only import CompiledOnly
 from tinyjax.control.composite_call import Dictionary
 from tinyjax.control.one_by_one import leading, one_by_one
@@ -17,16 +17,10 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import NO_EFFECTS, Effect, Effects
 from tinyjax.ir.primitive import BatchAxis
-from tinyjax.primitives.structure import move_axis
 from tinyjax.transforms.batch import add_axis
 
 V = TypeVar("V")
 
-#: How `vmap` maps a call: as it maps callbacks, or ("legacy_vectorized") in one call that is given the batch where
-#: there is one, and what isn't mapped as it is.
-ForeignMethod: TypeAlias = OneOf[
-    "sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"
-]
 #: The axes of an array in memory, from the one whose neighbours are next to each other.
 Order: TypeAlias = tuple[int, ...]
 
@@ -57,7 +51,7 @@ class FfiCall(CompiledOnly):
     target_name: str
     result_avals: tuple[ShapedArray, ...]
     attributes: Dictionary = _NONE
-    vmap_method: ForeignMethod | None = None
+    vmap_method: VmapMethod | None = None
     has_side_effect: bool = False
     input_layouts: tuple[Order, ...] = ()
     output_layouts: tuple[Order, ...] = ()
@@ -99,10 +93,7 @@ class FfiCall(CompiledOnly):
             )
         if method in ("sequential", "sequential_unrolled"):
             return one_by_one(self, ctx, axis, args, axes)
-        if method == "legacy_vectorized":
-            wide = [arg if at is None else move_axis(ctx, arg, at, 0) for arg, at in zip(args, axes, strict=True)]
-        else:
-            wide = leading(ctx, args, axes, 1 if method == "expand_dims" else axis.size)
+        wide = leading(ctx, args, axes, method, axis.size)
         whole = evolve(
             self,
             result_avals=tuple([add_axis(aval, 0, axis.size) for aval in self.result_avals]),

@@ -36,13 +36,17 @@ def one_by_one(
     return outs, [0] * len(outs)
 
 
-def leading(ctx: Context[V], args: Sequence[V], axes: Sequence[int | None], size: int) -> list[V]:
-    """The arguments with the batch along the first axis; those that aren't mapped have one of this size there."""
+def leading(ctx: Context[V], args: Sequence[V], axes: Sequence[int | None], method: str, size: int) -> list[V]:
+    """The arguments with the batch along the first axis. Those that aren't mapped have one of size 1 there
+    ("expand_dims"), of full size ("broadcast_all"), or none ("legacy_vectorized")."""
+    added = {"expand_dims": 1, "broadcast_all": size}.get(method)
     moved: list[V] = []
     for arg, at in zip(args, axes, strict=True):
-        if at is None:
-            shape = ctx.aval(arg).shape
-            moved.append(broadcast_in_dim(ctx, arg, (size, *shape), tuple(range(1, len(shape) + 1))))
-        else:
+        if at is not None:
             moved.append(move_axis(ctx, arg, at, 0))
+        elif added is None:
+            moved.append(arg)
+        else:
+            shape = ctx.aval(arg).shape
+            moved.append(broadcast_in_dim(ctx, arg, (added, *shape), tuple(range(1, len(shape) + 1))))
     return moved
