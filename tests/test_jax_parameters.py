@@ -28,7 +28,8 @@ MODULES: Final = (
     ".scipy.interpolate", ".scipy.cluster.vq", ".scipy.optimize", ".scipy.sparse.linalg", ".scipy.stats",
     ".scipy.stats.norm", ".scipy.stats.beta", ".scipy.stats.multivariate_normal", ".test_util", ".experimental.jet",
     ".experimental.ode", ".experimental.multihost_utils", ".experimental.mesh_utils", ".experimental.checkify",
-    ".experimental.pjit", ".experimental.sparse", ".extend.core",
+    ".experimental.pjit", ".experimental.sparse", ".extend.core", ".dlpack", ".dtypes", ".example_libraries.stax",
+    ".example_libraries.optimizers",
 )  # fmt: skip
 #: Of these, parameters that aren't here, or are by keyword only, and why.
 REASONS: Final = {

@@ -6,13 +6,25 @@ from typing import Final
 
 import numpy.typing as npt
 
+from tinyjax.backend import DeviceLike
 from tinyjax.ir.dtypes import NARROW_FLOATS, NARROW_SIGNED, NARROW_UNSIGNED, SUPPORTED, as_dtype
-from tinyjax.numpy.info import from_dlpack
+from tinyjax.numpy.info import from_dlpack as _from_dlpack
 from tinyjax.tracebacks import filter_package
+from tinyjax.tracing.array import Array
 
 __all__ = ["from_dlpack", "is_supported_dtype"]
 
 _SUPPORTED: Final = SUPPORTED - {*NARROW_FLOATS, *NARROW_SIGNED, *NARROW_UNSIGNED}
+
+
+def from_dlpack(external_array: object, device: DeviceLike | None = None, copy: bool | None = None) -> Array:
+    """An array of another library that has `__dlpack__`: `numpy.from_dlpack`, whose arguments may be named.
+
+    >>> import numpy as np
+    >>> from_dlpack(external_array=np.arange(3))
+    Array([0, 1, 2], dtype=int64)
+    """
+    return _from_dlpack(external_array, device=device, copy=copy)
 
 
 def is_supported_dtype(dtype: npt.DTypeLike) -> bool:

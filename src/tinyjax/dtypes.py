@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import Literal, overload
 
+import numpy as np
 import numpy.typing as npt
 
 from tinyjax.arrays import promotion
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.errors import TypingError as TypePromotionError
-from tinyjax.ir.dtypes import INTEGERS, DType, bits, float0
-from tinyjax.numpy import bfloat16, finfo, iinfo, issubdtype
+from tinyjax.ir.dtypes import INTEGERS, KEYS, DType, bits, float0
+from tinyjax.numpy import bfloat16, finfo, iinfo
+from tinyjax.numpy import issubdtype as _issubdtype
 from tinyjax.numpy.key_kinds import extended, prng_key
 from tinyjax.numpy.typed import type_of
 from tinyjax.primitives.conversion import array_dtype
@@ -34,13 +36,27 @@ __all__ = [
 ]
 
 
-def canonicalize_dtype(dtype: npt.DTypeLike) -> DType:
-    """The dtype that is named. Nothing is truncated: 64 bits stay 64.
+def canonicalize_dtype(dtype: npt.DTypeLike, allow_extended_dtype: bool = False) -> DType:
+    """The dtype that is named. Nothing is truncated: 64 bits stay 64. Dtypes of keys are a ChoiceError unless they are
+    allowed.
 
     >>> canonicalize_dtype(float)
     dtype('float64')
     """
+    if isinstance(dtype, np.dtype) and dtype in KEYS:
+        if allow_extended_dtype:
+            return dtype
+        raise ChoiceError("canonicalize_dtype: a dtype of keys is none of numbers; allow_extended_dtype=True takes it")
     return array_dtype(dtype)
+
+
+def issubdtype(a: npt.DTypeLike, b: npt.DTypeLike) -> bool:
+    """Whether a dtype is another, or of a kind of dtypes: `numpy.issubdtype`, with the names that arguments have here.
+
+    >>> issubdtype(bfloat16, prng_key), issubdtype(a="int4", b="int4")
+    (False, True)
+    """
+    return _issubdtype(a, b)
 
 
 def itemsize_bits(dtype: npt.DTypeLike) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeAlias, final
+from typing import ClassVar, TypeAlias, cast, final
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from tests.primitives.array_catalog import aval
 from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.call import Call
-from tinyjax.errors import InputError, LoweringError, MissingRuleError
+from tinyjax.errors import ChoiceError, InputError, LoweringError, MissingRuleError
 from tinyjax.hlo import CPU_RULES, GPU_RULES, RULES, lower, rules_for
 from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules
 from tinyjax.ir.aval import ShapedArray
@@ -225,6 +225,8 @@ def test_rules_of_a_platform_and_of_a_caller() -> None:
     assert rules_for("cpu") is CPU_RULES
     assert rules_for("cuda") is rules_for("gpu") is GPU_RULES
     assert rules_for("elsewhere") is RULES
+    with pytest.raises(ChoiceError, match="platform is a name, such as 'cpu' or 'cuda', got 3"):
+        rules_for(cast("str", 3))
     with pytest.raises(MissingRuleError, match="GPU_RULES"):
         lower(jaxpr, platform="cuda")
 

@@ -19,7 +19,7 @@ from tests.hlo.programs import side_by_side
 from tests.primitives import array_catalog, catalog
 from tests.strategies import programs
 from tests.transforms import pass_programs
-from tinyjax import Array, ClosedJaxpr, Jaxpr, ShapedArray, ir, lax
+from tinyjax import Array, ArrayLike, ClosedJaxpr, Jaxpr, ShapedArray, ir, lax
 from tinyjax.contexts.devices import single_equation
 from tinyjax.control.cond import Cond
 from tinyjax.interop.jax import from_jax, to_jax
@@ -199,6 +199,19 @@ def test_selectors_of_other_dtypes_are_converted() -> None:
     program = single_equation(select_n, (ShapedArray((2,), "int8"), aval, aval, aval))
     names = [eqn.primitive.name for eqn in there_and_back(program).eqns]
     assert names == ["clamp", "convert_element_type", "select_n"]
+
+
+def test_results_of_convolutions_that_jax_takes_no_dtype_for() -> None:
+    """It wants numbers of the same kind that aren't shorter."""
+
+    def f(x: ArrayLike, k: ArrayLike, dtype: str) -> Array:
+        return tj.lax.conv_general_dilated(x, k, (1,), "VALID", preferred_element_type=dtype)
+
+    for old, new in (("int32", "uint32"), ("uint16", "float32"), ("float64", "float16")):
+        x, k = (np.arange(size).reshape(shape).astype(old) for size, shape in ((5, (1, 1, 5)), (2, (1, 1, 2))))
+        theirs = to_jax(tj.make_jaxpr(lambda x, k, new=new: f(x, k, new))(x, k))(x, k)
+        assert theirs.dtype == new
+        np.testing.assert_array_equal(theirs, f(x, k, new))
 
 
 def test_a_cond_of_one_branch_is_that_branch() -> None:

@@ -185,6 +185,19 @@ def test_programs_within(name: str, outside: str) -> None:
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 
+def test_results_that_are_discrete() -> None:
+    x, t = np.array([1.0, 3.0, 2.0]), [np.ones(3), np.zeros(3)]
+    found, expected = (
+        module.jet(lambda x: (x > 2.0, x * x), (x,), (t,)) for module in (tj.experimental.jet, jax.experimental.jet)
+    )
+    for ours, theirs in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+        assert ours.dtype == theirs.dtype
+    (_, pivots, _), (_, of_pivots, _) = jet(tj.lax.linalg.lu, (np.eye(2),), ([np.ones((2, 2))],))
+    assert pivots.dtype == "int32"
+    np.testing.assert_array_equal(of_pivots, [np.zeros(2)])
+
+
 def test_high_order() -> None:
     _, terms = jet(lambda x: tnp.exp(2.0 * x), (0.0,), ([1.0] + [0.0] * 11,))
     np.testing.assert_allclose(terms, [2.0**k for k in range(1, 13)], rtol=1e-12)

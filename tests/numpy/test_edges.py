@@ -31,6 +31,14 @@ def test_derivatives_of_bessel_functions_at_zero(function: Callable[[Any], Any],
     assert (first.tolist(), second.tolist()) == slopes
 
 
+@pytest.mark.parametrize("function", [tnp.i0, tj.scipy.special.i0, tj.scipy.special.i1])
+def test_derivatives_of_bessel_functions_that_are_infinite(function: Callable[[Any], Any]) -> None:
+    """On the host and compiled, where JAX has nan at some numbers and infinity at others."""
+    for x in np.array([90.0, 300.0, 3e38], "float32"):
+        slope = tj.grad(function)
+        assert [f(x).tolist() for f in (function, slope, tj.grad(slope), tj.jit(slope))] == [np.inf] * 4
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("n", [-120, -4, 0, 3, 100])
 def test_the_fraction_of_frexp_has_a_derivative(dtype: str, n: int) -> None:

@@ -194,7 +194,13 @@ def test_derivatives_where_factors_have_none() -> None:
     np.testing.assert_allclose(tj.grad(tnp.linalg.det)(x), jax.grad(jnp.linalg.det)(x), 1e-6, 1e-8)
     np.testing.assert_allclose(tj.grad(lambda x: tnp.linalg.pinv(x).sum())(np.eye(3)), -np.ones((3, 3)), atol=1e-12)
     singular = np.stack([np.ones((3, 3)), np.diag([1.0, 0.0, 2.0]), np.zeros((3, 3)), np.where(A > 1, np.nan, A), A])
-    for x, t in ((singular, np.ones_like(singular)), (singular * (1 + 2j), singular[::-1] * 1j)):
+    small = np.reshape([1, 2, 2, 4, 1, 2, -2, -4, 0, 0, 0, 1, np.inf, 1, 1, 2, 2, 1, 1, 3], (5, 2, 2))
+    for x, t in (
+        (singular, np.ones_like(singular)),
+        (singular * (1 + 2j), singular[::-1] * 1j),
+        (small, np.ones_like(small)),
+        (np.array([[[0.0]], [[-2.0]]]), np.ones((2, 1, 1))),
+    ):
         found, wanted = (
             (j.vjp(f, x)[1](f(x)), j.jvp(f, (x,), (t,))[1])
             for j, f in ((tj, tnp.linalg.slogdet), (jax, jnp.linalg.slogdet))

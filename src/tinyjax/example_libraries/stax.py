@@ -13,19 +13,33 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 import tinyjax.numpy as tnp
-from tinyjax import lax, nn, random
+from tinyjax import lax, random
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.example_libraries.arguments import axes_named, checked, entries, learned
 from tinyjax.example_libraries.combinators import Layer, parallel, serial, shape_dependent
-from tinyjax.nn import initializers
+from tinyjax.nn import (
+    elu,
+    gelu,
+    leaky_relu,
+    log_softmax,
+    relu,
+    selu,
+    sigmoid,
+    softmax,
+    softplus,
+    standardize,
+)
+from tinyjax.nn.initializers import glorot_normal, normal, ones, zeros
 from tinyjax.tracing.array import Array
 
 __all__ = [
     "AvgPool", "BatchNorm", "Conv", "Conv1DTranspose", "ConvTranspose", "Dense", "Dropout", "Elu", "Exp",
     "FanInConcat", "FanInSum", "FanOut", "Flatten", "Gelu", "GeneralConv", "GeneralConvTranspose", "Identity",
     "LeakyRelu", "LogSoftmax", "MaxPool", "Relu", "Selu", "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh",
-    "elementwise", "glorot", "parallel", "randn", "serial", "shape_dependent",
+    "elementwise", "elu", "gelu", "glorot", "glorot_normal", "leaky_relu", "log_softmax", "logsoftmax", "normal",
+    "ones", "parallel", "randn", "relu", "selu", "serial", "shape_dependent", "sigmoid", "softmax", "softplus",
+    "standardize", "zeros",
 ]  # fmt: skip
 
 
@@ -42,15 +56,16 @@ Axis: TypeAlias = int
 Axes: TypeAlias = int | Sequence[int]
 Number: TypeAlias = float
 
-glorot: Final = initializers.glorot_normal
-randn: Final = initializers.normal
+glorot: Final = glorot_normal
+randn: Final = normal
+logsoftmax: Final = log_softmax
 
 
 @checked
 def Dense(
     out_dim: int,
-    W_init: Initializer = initializers.glorot_normal(),  # noqa: B008 (a function)
-    b_init: Initializer = initializers.normal(),  # noqa: B008
+    W_init: Initializer = glorot_normal(),  # noqa: B008 (a function)
+    b_init: Initializer = normal(),  # noqa: B008
 ) -> Layer:
     """A fully connected layer.
 
@@ -81,7 +96,7 @@ def GeneralConv(
     strides: Shape | None = None,
     padding: Any = "VALID",
     W_init: Initializer | None = None,
-    b_init: Initializer = initializers.normal(1e-6),  # noqa: B008
+    b_init: Initializer = normal(1e-6),  # noqa: B008
 ) -> Layer:
     """A convolution, of arrays whose axes are as `dimension_numbers` says: those of inputs, filters and outputs.
 
@@ -109,7 +124,7 @@ def GeneralConvTranspose(
     strides: Shape | None = None,
     padding: Any = "VALID",
     W_init: Initializer | None = None,
-    b_init: Initializer = initializers.normal(1e-6),  # noqa: B008
+    b_init: Initializer = normal(1e-6),  # noqa: B008
 ) -> Layer:
     """A transposed convolution, which makes arrays larger where the convolution makes them smaller.
 
@@ -146,7 +161,7 @@ def _convolution(
         )
     if strides is not None and len(strides) != len(filter_shape):
         raise ShapeError(f"strides are as many as the filter has axes, {len(filter_shape)}; got {tuple(strides)}")
-    initialize = W_init or initializers.glorot_normal(kernels.index("I"), kernels.index("O"))
+    initialize = W_init or glorot_normal(kernels.index("I"), kernels.index("O"))
 
     def init(rng: Any, input_shape: Shape) -> Any:
         axes_named(input_shape, len(ins))
@@ -176,8 +191,8 @@ def BatchNorm(
     epsilon: Number = 1e-5,
     center: bool = True,
     scale: bool = True,
-    beta_init: Initializer = initializers.zeros,
-    gamma_init: Initializer = initializers.ones,
+    beta_init: Initializer = zeros,
+    gamma_init: Initializer = ones,
 ) -> Layer:
     """Batch normalization: mean 0 and variance 1 over these axes, then a scale and a shift that are learned.
 
@@ -198,7 +213,7 @@ def BatchNorm(
     def apply(params: Any, x: Any, **kwargs: Any) -> Array:
         (beta, gamma), x = learned(params), tnp.asarray(x)
         wide = tuple([None if i in axes else slice(None) for i in range(tnp.ndim(x))])
-        found = nn.standardize(x, axes, epsilon=epsilon)
+        found = standardize(x, axes, epsilon=epsilon)
         if scale:
             found = gamma[wide] * found
         return found + beta[wide] if center else found
@@ -229,16 +244,16 @@ def _unlearned(shape_of: Callable[[Any], Any], fun: Callable[[Any], Any]) -> Lay
 
 
 Tanh: Final = elementwise(tnp.tanh)
-Relu: Final = elementwise(nn.relu)
+Relu: Final = elementwise(relu)
 Exp: Final = elementwise(tnp.exp)
-LogSoftmax: Final = elementwise(nn.log_softmax, axis=-1)
-Softmax: Final = elementwise(nn.softmax, axis=-1)
-Softplus: Final = elementwise(nn.softplus)
-Sigmoid: Final = elementwise(nn.sigmoid)
-Elu: Final = elementwise(nn.elu)
-LeakyRelu: Final = elementwise(nn.leaky_relu)
-Selu: Final = elementwise(nn.selu)
-Gelu: Final = elementwise(nn.gelu)
+LogSoftmax: Final = elementwise(log_softmax, axis=-1)
+Softmax: Final = elementwise(softmax, axis=-1)
+Softplus: Final = elementwise(softplus)
+Sigmoid: Final = elementwise(sigmoid)
+Elu: Final = elementwise(elu)
+LeakyRelu: Final = elementwise(leaky_relu)
+Selu: Final = elementwise(selu)
+Gelu: Final = elementwise(gelu)
 Identity: Final = elementwise(lambda x: x)
 Flatten: Final = _unlearned(
     lambda shape: (shape[0], math.prod(shape[1:])), lambda inputs: tnp.reshape(inputs, (tnp.shape(inputs)[0], -1))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from tinyjax.errors import ChoiceError
 from tinyjax.hlo.context import LoweringRules
 from tinyjax.ir.rules import RuleTable
 
@@ -99,5 +100,9 @@ _PLATFORMS: Final = {"cpu": CPU_RULES, "gpu": GPU_RULES, "cuda": GPU_RULES, "roc
 
 
 def rules_for(platform: str) -> LoweringRules:
-    """The table to lower with for a platform, by the name that JAX gives it."""
+    """The table to lower with for a platform, by the name that JAX gives it: of others than CPUs and GPUs, that of
+    rules for every platform. A ChoiceError if it isn't a string."""
+    given: object = platform
+    if not isinstance(given, str):
+        raise ChoiceError(f"rules_for: platform is a name, such as 'cpu' or 'cuda', got {given!r}")
     return _PLATFORMS.get(platform, RULES)

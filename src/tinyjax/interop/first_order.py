@@ -224,13 +224,19 @@ def _precision(given: Precision | tuple[Precision, Precision] | None) -> tuple[l
 @TO_JAX.register(ConvGeneralDilated)
 def _convolution(primitive: ConvGeneralDilated, ctx: JaxContext, args: Args) -> Args:
     x, y = map(jnp.asarray, args)
+    wanted = primitive.preferred_element_type
+    # JAX takes no other kind of numbers, and no shorter ones.
+    refused = wanted is not None and (wanted.kind != x.dtype.kind or wanted.itemsize < x.dtype.itemsize)
+    if refused:
+        _, within = primitive.dtypes(x.dtype, y.dtype)
+        x, y = x.astype(within), y.astype(within)
     found = lax.conv_general_dilated(
         x, y, window_strides=primitive.window_strides, padding=primitive.padding, lhs_dilation=primitive.lhs_dilation,
         rhs_dilation=primitive.rhs_dilation, dimension_numbers=lax.ConvDimensionNumbers(*primitive.dimension_numbers),
         feature_group_count=primitive.feature_group_count, batch_group_count=primitive.batch_group_count,
-        precision=_precision(primitive.precision), preferred_element_type=primitive.preferred_element_type,
+        precision=_precision(primitive.precision), preferred_element_type=None if refused else wanted,
     )  # fmt: skip
-    return [found]
+    return [found.astype(wanted) if refused else found]
 
 
 @TO_JAX.register(PlatformIndex)

@@ -23,9 +23,12 @@ from tinyjax.interpreters.base import RuleContext, Rules, overridden, register_a
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.running import stage_call
 from tinyjax.ir import contracts
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import FLOAT64
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, Zero
+from tinyjax.ir.tangents import has_tangent
 from tinyjax.primitives.elementwise import scale
 from tinyjax.primitives.structure import broadcast_scalar, full
 from tinyjax.tracing.array import Array
@@ -112,9 +115,13 @@ class JetContext(RuleContext[Series, Mask]):
 
     @override
     def widen(self, value: Series, structure: Mask) -> Series:
-        zero = full(self.parent, self.parent.aval(value.primal).tangent, 0)
         marked = zip(value.terms, structure, strict=True)
-        return Series(value.primal, tuple(zero if term is None and mark else term for term, mark in marked))
+        return Series(value.primal, tuple(self.zero(value) if term is None and mark else term for term, mark in marked))
+
+    def zero(self, value: Series) -> Hidden:
+        """A coefficient that is zero: of discrete values a float, as in JAX."""
+        aval = self.parent.aval(value.primal)
+        return full(self.parent, aval.tangent if has_tangent(aval) else ShapedArray(aval.shape, FLOAT64), 0)
 
 
 @JET_RULES.register(Primitive)
@@ -155,7 +162,8 @@ def jet(
     """The value of `fun` along a curve, and its derivatives with respect to the curve's parameter.
 
     `series[i]` are the derivatives at 0, of order 1, 2, …, of the curve that `primals[i]` is on. Returns the results,
-    and their tree with a list of the derivatives of each result in its place, of the same orders. With
+    and their tree with a list of the derivatives of each result in its place, of the same orders; those of integers and
+    bools are zeros of float64. With
     `factorial_scaled=False` all are coefficients of power series: derivatives divided by factorials. Signature: JAX's
     jax.experimental.jet.
 
@@ -189,7 +197,7 @@ def jet(
         outs = interpret(context, call.jaxpr, args)
         found = [
             [
-                frame.wrap(full(parent, parent.aval(out.primal).tangent, 0) if c is None else _scaled(parent, c, 1 / s))
+                frame.wrap(context.zero(out) if c is None else _scaled(parent, c, 1 / s))
                 for c, s in zip(out.terms, scales, strict=True)
             ]
             for out in outs

@@ -350,7 +350,7 @@ def _log1mexp(x: Array) -> Array:
     near = x < math.log(2)
     # Where one isn't taken, it is given a number that it can do with.
     low, high = tnp.where(near, x, 1.0), tnp.where(near, 1.0, x)
-    return tnp.where(near, tnp.log(-tnp.expm1(-low)), tnp.log1p(-tnp.exp(-high)))
+    return tnp.where(near, tnp.log(tnp.expm1(low)) - low, tnp.log1p(-tnp.exp(-high)))
 
 
 swish = silu

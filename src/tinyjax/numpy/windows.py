@@ -6,13 +6,14 @@ import math
 from typing import SupportsIndex
 
 from tinyjax.arrays.elementwise import promote_inexact, where
+from tinyjax.arrays.growing import grown
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import DtypeError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64
 from tinyjax.lax.special import bessel_i0e
-from tinyjax.numpy.arithmetic import maximum, sign
+from tinyjax.numpy.arithmetic import maximum
 from tinyjax.numpy.creation import arange, ones
-from tinyjax.numpy.elementwise import cos, exp, sqrt
+from tinyjax.numpy.elementwise import cos, sqrt
 from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -102,4 +103,4 @@ def i0(x: ArrayLike) -> Array:
     (found,) = promote_inexact(as_array(x))
     if found.dtype in COMPLEXES:
         raise DtypeError(f"i0 does not accept complex operands, got {found.aval}")
-    return exp(found * sign(found)) * bessel_i0e(found)  # the derivative at 0 is 0
+    return grown(found, bessel_i0e)

@@ -28,13 +28,13 @@ from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.exponential import log
 from tinyjax.primitives.factorizations import lu
-from tinyjax.primitives.matrices import OfMatrices, diagonal_of, rows_taken, square_matrix, transposed
+from tinyjax.primitives.matrices import OfMatrices, diagonal_of, eye_like, rows_taken, square_matrix, transposed
 from tinyjax.primitives.reductions import reduce_or, reduce_prod
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import iota, squeeze
 from tinyjax.primitives.slicing import slice_in_dim
 from tinyjax.primitives.solutions import solve
-from tinyjax.primitives.structure import constant_like, reduce_sum
+from tinyjax.primitives.structure import broadcast_in_dim, constant_like, reduce_sum
 from tinyjax.primitives.triangular import solve_triangular
 
 V = TypeVar("V")
@@ -202,12 +202,28 @@ class Slogdet(OfMatrices):
         aval = ctx.aval(a)
         if isinstance(t, Zero) or not aval.shape[-1]:
             return [sign, total], zero_tangents(ctx, [sign, total])
+        if aval.shape[-1] < 3 and aval.dtype not in COMPLEXES:
+            return [sign, total], [*zero_tangents(ctx, [sign]), _moved_by_cofactors(ctx, a, t, total)]
         moved = reduce_sum(ctx, diagonal_of(ctx, *ctx.bind(solve, a, t)), (aval.ndim - 2,))
         if aval.dtype not in COMPLEXES:
             return [sign, total], [*zero_tangents(ctx, [sign]), moved]
         along = real(ctx, moved)
         turned = mul(ctx, sub(ctx, moved, convert(ctx, along, aval.dtype)), sign)
         return [sign, total], [turned, along]
+
+
+def _moved_by_cofactors(ctx: Context[V], a: V, t: V, total: V) -> V:
+    """How the logarithm of the determinant of up to two rows moves. Where it isn't finite, the signs of infinities and
+    what is nan are those of the cofactors over the determinant, as in JAX; elsewhere these might overflow."""
+    aval = ctx.aval(a)
+    axes = aval.ndim - 2, aval.ndim - 1
+    one, zero = constant_like(ctx, total, 1), constant_like(ctx, total, 0)
+    odd = ne(ctx, sub(ctx, total, total), zero)
+    inverse = transposed(ctx, *ctx.bind(solve, a, eye_like(ctx, a)))
+    everywhere = broadcast_in_dim(ctx, odd, aval.shape, tuple(range(aval.ndim - 2)))
+    weights = select(ctx, everywhere, small_cofactors(ctx, a), inverse)
+    below = select(ctx, odd, ctx.bind(det, a)[0], one)
+    return div(ctx, reduce_sum(ctx, mul(ctx, weights, t), axes), below)
 
 
 # The vocabulary.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinyjax import lax
+from tinyjax.arrays.growing import grown
 from tinyjax.primitives import bessel
 from tinyjax.scipy.special.promoted import applied, floats
 from tinyjax.tracing.array import Array, ArrayLike
@@ -24,7 +25,7 @@ def i0(x: ArrayLike) -> Array:
     Array(1.26606588, dtype=float64, weak_type=True)
     """
     (found,) = floats("i0", x)
-    return lax.exp(found * lax.sign(found)) * lax.bessel_i0e(found)
+    return grown(found, lax.bessel_i0e)
 
 
 def i1e(x: ArrayLike) -> Array:
@@ -43,4 +44,4 @@ def i1(x: ArrayLike) -> Array:
     Array(0.5651591, dtype=float64, weak_type=True)
     """
     (found,) = floats("i1", x)
-    return lax.exp(found * lax.sign(found)) * lax.bessel_i1e(found)
+    return grown(found, lax.bessel_i1e)
