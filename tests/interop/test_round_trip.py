@@ -22,6 +22,7 @@ from tests.transforms import pass_programs
 from tinyjax import Array, ArrayLike, ClosedJaxpr, Jaxpr, ShapedArray, ir, lax
 from tinyjax.contexts.devices import single_equation
 from tinyjax.control.cond import Cond
+from tinyjax.extend import bind
 from tinyjax.interop.jax import from_jax, to_jax
 from tinyjax.interop.jax_context import TO_JAX
 from tinyjax.ir.dtypes import BOOL
@@ -29,6 +30,7 @@ from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.incomplete import RandomGammaGrad, RandomGammaGradA
 from tinyjax.primitives.selection import clamp, select_n
+from tinyjax.primitives.threefry import Threefry2x32
 from tinyjax.registered.first_order import FIRST_ORDER
 
 
@@ -212,6 +214,15 @@ def test_results_of_convolutions_that_jax_takes_no_dtype_for() -> None:
         theirs = to_jax(tj.make_jaxpr(lambda x, k, new=new: f(x, k, new))(x, k))(x, k)
         assert theirs.dtype == new
         np.testing.assert_array_equal(theirs, f(x, k, new))
+
+
+def test_scalar_operands_of_a_hash_are_broadcast() -> None:
+    scalar, many = ShapedArray((), "uint32"), ShapedArray((2,), "uint32")
+    program = single_equation(Threefry2x32(), (many, scalar, many, many))
+    x = np.arange(2, dtype="uint32")
+    args = x, x[1], x + x, x
+    for ours, theirs in zip(bind(Threefry2x32(), *args), to_jax(program)(*args), strict=True):
+        np.testing.assert_array_equal(theirs, ours)
 
 
 def test_a_cond_of_one_branch_is_that_branch() -> None:

@@ -139,6 +139,10 @@ def test_operands_of_products_of_groups() -> None:
     outside = lax.RaggedDotDimensionNumbers((((0,), (4,)), ((), ())), (0,), ())
     with pytest.raises(ShapeError, match=r"rhs f64\[3,1\] doesn't have the axes"):
         lax.ragged_dot_general(x, y, sizes, outside)
+    with pytest.raises(
+        ShapeError, match=r"axes \(1,\) of lhs f64\[3,1\] and \(1,\) of rhs f64\[2,4,1\] are summed over"
+    ):
+        lax.ragged_dot(x, np.ones((2, 4, 1)), sizes)
     nothing = np.zeros((3, 1), jax.dtypes.float0)
     for operand, left, right in (("lhs", nothing, y), ("rhs", x, nothing)):
         with pytest.raises(TypingError, match=f"ragged_dot_general: {operand} holds numbers"):

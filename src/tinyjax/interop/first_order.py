@@ -45,6 +45,7 @@ from tinyjax.primitives.selection import Clamp, SelectN
 from tinyjax.primitives.sinks import DceSink
 from tinyjax.primitives.sorting import TopK
 from tinyjax.primitives.spectral import Eig, Eigh, Svd
+from tinyjax.primitives.threefry import Threefry2x32
 from tinyjax.primitives.triangular import Cholesky
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.windows import GatherScatterMode
@@ -321,6 +322,11 @@ def _accurate(primitive: JaxPrimitive) -> Callable[[Primitive, JaxContext, Args]
         return apply(primitive, *args, accuracy=None)
 
     return rule
+
+
+@TO_JAX.register(Threefry2x32)
+def _threefry(primitive: Threefry2x32, ctx: JaxContext, args: Args) -> Args:
+    return apply(p.threefry2x32_p, *_of_one_shape(ctx, args))  # on CPUs JAX takes no scalars beside arrays
 
 
 @TO_JAX.register(RandomGammaGrad)

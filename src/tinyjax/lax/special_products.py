@@ -91,6 +91,12 @@ def ragged_dot_general(
             raise ShapeError(f"ragged_dot_general: {operand} {x.aval} doesn't have the axes that {given} names")
         if x.aval.dtype not in NUMERIC:
             raise TypingError(f"ragged_dot_general: {operand} holds numbers, got {x.aval}")
+    for what, left, right in (("summed over", contracting, of_right), ("batch axes", batch, right_batch)):
+        if [arrays[0].shape[i] for i in left] != [arrays[1].shape[i] for i in right]:
+            raise ShapeError(
+                f"ragged_dot_general: axes {tuple(left)} of lhs {arrays[0].aval} and {tuple(right)} of rhs "
+                f"{arrays[1].aval} are {what}, and must have the same sizes"
+            )
     if given.rhs_group_dimensions and {*contracting, *batch}.intersection(given.lhs_ragged_dimensions):
         raise ShapeError(
             "ragged_dot_general: the right operand has groups only if a kept axis of the left one is divided, got "
