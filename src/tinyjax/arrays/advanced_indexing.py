@@ -253,7 +253,7 @@ def _dynamically(x: Array, key: Key) -> Array:
 def scalars(x: Array, starts: Sequence[Positions | int]) -> list[Array]:
     """Positions, integers or traced scalars, as arrays of one dtype."""
     dtypes = {start.dtype for start in starts if not isinstance(start, int)}
-    narrow = dtypes <= {INT32} and _fits(np.asarray([start for start in starts if isinstance(start, int)], np.int64))
+    narrow = dtypes <= {INT32} and all(-(2**31) <= start < 2**31 for start in starts if isinstance(start, int))
     dtype = INT32 if narrow else INT64
     return [
         as_signed(start, dtype) if not isinstance(start, int | np.ndarray) else x._operands(np.asarray(start, dtype))[1]

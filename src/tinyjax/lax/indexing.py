@@ -9,8 +9,9 @@ import numpy as np
 from tinyjax.arrays.advanced_indexing import scalars
 from tinyjax.arrays.index_keys import Known, in_int64, wrap_negative
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, moveaxis
+from tinyjax.caching import bounded
 from tinyjax.errors import IndexKindError, ShapeError, TypingError
-from tinyjax.ir.dtypes import Scalar
+from tinyjax.ir.dtypes import INT32, INT64, DType, Scalar
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import operands, sequence
 from tinyjax.lax.shaping import expand_dims, squeeze
@@ -38,11 +39,14 @@ def _starts(name: str, x: Array, start_indices: Starts, allow_negative: bool | S
     each = (allow_negative,) * x.ndim if isinstance(allow_negative, bool) else allow_negative
     allowed = marks(f"{name}: allow_negative_indices", each, x.ndim, "axes")
     found: list[int | Known | Array] = []
-    starts = [as_array(start) for start in start_indices]
-    if len({start.dtype for start in starts if not start.aval.weak_type}) > 1:
-        types = ", ".join(str(start.aval) for start in starts)
+    starts = [start if type(start) is int else as_array(start) for start in start_indices]
+    if len({start.dtype for start in starts if not isinstance(start, int) and not start.aval.weak_type}) > 1:
+        types = ", ".join(str(as_array(start).aval) for start in starts)
         raise TypingError(f"{name}: the index arguments must be integers of the same type, got {types}")
     for start, size, negative in zip(starts, x.shape, allowed, strict=True):
+        if isinstance(start, int):
+            found.append(in_int64(start + size if negative and start < 0 else start))
+            continue
         known = start.concrete()
         if start.ndim or start.dtype.kind not in "iu":
             raise IndexKindError(f"{name}: the starts must be integer scalars, got {start.aval}")
@@ -51,7 +55,16 @@ def _starts(name: str, x: Array, start_indices: Starts, allow_negative: bool | S
             found.append(in_int64(position + size if negative and position < 0 else position))
         else:
             found.append(wrap_negative(start, size) if negative else start)
-    return scalars(x, found)
+    whole = [start for start in found if isinstance(start, int)]
+    if len(whole) < len(found):
+        return scalars(x, found)
+    dtype = INT32 if all(-(2**31) <= start < 2**31 for start in whole) else INT64
+    return [_position(start, dtype) for start in whole]
+
+
+@bounded(1024)
+def _position(start: int, dtype: DType) -> Array:
+    return as_array(np.asarray(start, dtype))
 
 
 def dynamic_slice(

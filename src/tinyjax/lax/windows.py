@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, Final, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -13,13 +14,16 @@ from tinyjax.arrays.shaping import integers
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter, monoid
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT32, DType, Scalar
+from tinyjax.ir.dtypes import FLOAT32, NUMERIC, DType, Scalar
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shared_types import array_type
+from tinyjax.lax import binary
 from tinyjax.lax.binding import axes_tuple, operands, padding_pairs
 from tinyjax.lax.computations import scalar_function, scalar_program
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.signatures import AnyTree
+from tinyjax.primitives import arithmetic, elementwise
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import And, Or, Xor
 from tinyjax.primitives.elementwise import Add, Mul
@@ -77,6 +81,20 @@ _REDUCTIONS: Final[dict[type[Primitive], tuple[type[Reduction], Callable[[DType]
 _WINDOWS: Final[dict[type[Primitive], tuple[type[WindowReduction], Callable[[DType], Scalar]]]] = {
     Add: (ReduceWindowSum, _zero), Max: (ReduceWindowMax, _least), Min: (ReduceWindowMin, _most),
 }  # fmt: skip
+
+
+#: What functions of `lax` are known to do, by their names.
+_FUNCTIONS: Final[Mapping[str, Primitive]] = {
+    "add": elementwise.add, "mul": elementwise.mul, "max": arithmetic.max_, "min": arithmetic.min_,
+}  # fmt: skip
+
+
+def _known(computation: object, xs: Sequence[Array], treedef: Any) -> Primitive | None:
+    """The primitive that a function is for one array of numbers, which is no tree, if it needn't be traced for that."""
+    if not isinstance(computation, FunctionType) or treedef.num_nodes != 1 or xs[0].aval.dtype not in NUMERIC:
+        return None
+    name = computation.__name__
+    return _FUNCTIONS[name] if name in _FUNCTIONS and getattr(binary, name) is computation else None
 
 
 def _operands(name: str, given: object, initial: object) -> tuple[list[Array], list[Array], Any]:
@@ -149,15 +167,22 @@ def reduce(
     """
     xs, inits, treedef = _operands("reduce", operands, init_values)
     axes = axes_tuple(dimensions, xs[0].aval.ndim)
+    found = _as_primitive(_known(computation, xs, treedef), xs[0], inits[0], axes)
+    if found is not None:
+        return laid_out(found, out_sharding)
     program, treedef = scalar_function("reduce", computation, _scalars(xs), treedef, _scalars(xs))
-    known = monoid(program)
-    if known is not None:
-        cls, identity = _REDUCTIONS[type(known)]
-        alike = inits[0].aval.dtype == xs[0].aval.dtype and inits[0].aval.weak_type >= xs[0].aval.weak_type
-        if alike and _neutral(inits[0], identity):
-            return tree.unflatten(treedef, [laid_out(bind(cls(axes), xs[0])[0], out_sharding)])
-    outs = bind(Reduce(program, axes), *xs, *inits)
+    found = _as_primitive(monoid(program), xs[0], inits[0], axes)
+    outs = bind(Reduce(program, axes), *xs, *inits) if found is None else (found,)
     return tree.unflatten(treedef, [laid_out(out, out_sharding) for out in outs])
+
+
+def _as_primitive(known: Primitive | None, x: Array, start: Array, axes: tuple[int, ...]) -> Array | None:
+    """A reduction by a function that is one primitive, if the initial value changes nothing."""
+    if known is None:
+        return None
+    cls, identity = _REDUCTIONS[type(known)]
+    alike = start.aval.dtype == x.aval.dtype and start.aval.weak_type >= x.aval.weak_type
+    return bind(cls(axes), x)[0] if alike and _neutral(start, identity) else None
 
 
 def _parameters(
@@ -233,12 +258,17 @@ def reduce_window(
     made = _parameters(
         "reduce_window", xs[0].aval.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
     )
-    program = scalar_program("reduce_window", computation, _scalars(xs), treedef, _scalars(xs))
-    known = monoid(program)
+    program: Jaxpr | None = None
+    known = _known(computation, xs, treedef)
+    if known is None:
+        program = scalar_program("reduce_window", computation, _scalars(xs), treedef, _scalars(xs))
+        known = monoid(program)
     if known is not None and type(known) in _WINDOWS:
         cls, identity = _WINDOWS[type(known)]
         if _neutral(inits[0], identity) and inits[0].aval.dtype == xs[0].aval.dtype:
             return tree.unflatten(treedef, bind(cls(*made), xs[0]))
+    if program is None:
+        program = scalar_program("reduce_window", computation, _scalars(xs), treedef, _scalars(xs))
     return tree.unflatten(treedef, bind(ReduceWindow(*made, program), *xs, *inits))
 
 

@@ -10,6 +10,7 @@ from attrs import evolve
 from typing_extensions import override
 
 from tinyjax import backend, primitives
+from tinyjax.caching import bounded
 from tinyjax.contexts import (
     narrow,
 )
@@ -24,7 +25,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared import nearby
-from tinyjax.prepared.runners import Kernel, launch_of
+from tinyjax.prepared.runners import Kernel, KernelOfSeveral, launch_of
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.table import TABLE, Entry
 from tinyjax.primitives.by_loops import ByLoops
@@ -76,6 +77,31 @@ def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E 
     return of_host(kind, runner.compute(host), runner.aval)
 
 
+def apply_equal(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> tuple[E, ...] | None:
+    """The results of what is equal to a primitive that has been applied to operands of these types before, also if
+    they are several, and the operands on the host."""
+    if not primitive.plain or not primitive.built_in:
+        return None
+    met = shared(primitive)
+    if met is not primitive and (done := apply(met, operands, kind)) is not None:
+        return (done,)
+    key = [id(met)]
+    host: list[HostArray] = []
+    for x in operands:
+        if not isinstance(x, StoredArray) or (elements := x.host) is None:
+            return None
+        key.append(id(x.aval))
+        host.append(elements)
+    found = TABLE.entries.get(tuple(key))
+    return None if found is None or found.several is None else tuple(found.several.run_all(host, kind))
+
+
+@bounded(8192)
+def shared(primitive: Primitive) -> Primitive:
+    """The first primitive that is equal to this one: what is known of that is found by its identity."""
+    return primitive
+
+
 def _on_device(found: Entry, arrays: Sequence[StoredArray], kind: type[E]) -> E | None:
     if found.near is not None and (near := nearby.compute(found.near, arrays, kind)) is not None:
         return near[0]
@@ -110,11 +136,16 @@ class PreparedEvaluation(EvalContext):
                 host.append(data)
             else:
                 found = TABLE.entries.get(tuple(key))
-                if found is not None and (runner := found.host) is not None:
-                    return (ConcreteValue(runner.compute(host), runner.aval),)
+                if found is None and primitive.built_in:
+                    primitive = shared(primitive)
+                    key[0] = id(primitive)
+                    found = TABLE.entries.get(tuple(key))
+                if found is not None and (runner := found.host or found.several) is not None:
+                    return tuple([ConcreteValue(elements, aval) for elements, aval in runner.results(host)])
                 first = prepare_and_compute(primitive, args, host)
                 if first is not None:
                     return (first,)
+                _prepare_several(primitive, [arg.aval for arg in args])
         return self._compiled(primitive, args) or super().bind(primitive, *args)
 
     def _compiled(self, primitive: Primitive, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...] | None:
@@ -122,6 +153,10 @@ class PreparedEvaluation(EvalContext):
 
     def bind_first(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
         """The same for what the table was asked for already, and doesn't have."""
+        if primitive.built_in and primitive.plain:
+            primitive = shared(primitive)
+            if not args and (found := TABLE.entries.get((id(primitive),))) is not None and found.host is not None:
+                return (ConcreteValue(found.host.compute(()), found.host.aval),)
         if not primitive.plain:
             outs = self._compiled(primitive, args)
             if outs is None:
@@ -129,9 +164,11 @@ class PreparedEvaluation(EvalContext):
             _prepare_device(primitive, args, no_host=True)
             return outs
         host: list[HostArray] = [data for arg in args if type(data := arg.data) is np.ndarray]
-        first = prepare_and_compute(primitive, args, host) if len(host) == len(args) else None
-        if first is not None:
-            return (first,)
+        if len(host) == len(args):
+            first = prepare_and_compute(primitive, args, host)
+            if first is not None:
+                return (first,)
+            _prepare_several(primitive, [arg.aval for arg in args])
         near = _prepare_nearby(primitive, args)
         if near is not None:
             return (near,)
@@ -185,6 +222,15 @@ def prepare(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | None
         key = (id(primitive), *map(id, avals))
         TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), host=kernel))
     return kernel
+
+
+def _prepare_several(primitive: Primitive, avals: Sequence[ShapedArray]) -> None:
+    """The same for one with several outputs."""
+    function = several_of(primitive, avals)
+    if function is not None and len(types := result_types(primitive, avals)) > 1:
+        key = (id(primitive), *map(id, avals))
+        runner = KernelOfSeveral(function, types)
+        TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), several=runner))
 
 
 def prepare_and_compute(

@@ -7,7 +7,7 @@ only. One is an equation, for calls within transformations.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import numpy as np
@@ -81,6 +81,29 @@ class Kernel(HostRunner):
                 return owned(result, host)
         set_writeable(result, False)
         return result
+
+
+@final
+@frozen(eq=False)
+class KernelOfSeveral(HostRunner):
+    """A primitive with several outputs."""
+
+    function: Callable[..., list[HostArray]]
+    out_avals: tuple[ShapedArray, ...]
+    aval: ShapedArray = field(init=False)
+
+    @aval.default
+    def _aval(self) -> ShapedArray:
+        return self.out_avals[0]
+
+    @override
+    def compute(self, host: Sequence[HostArray]) -> HostArray:
+        return self.results(host)[0][0]
+
+    @override
+    def results(self, host: Sequence[HostArray]) -> list[tuple[HostArray, ShapedArray]]:
+        values = _quiet().run(self.function, *host)
+        return [(owned(value, host), aval) for value, aval in zip(values, self.out_avals, strict=True)]
 
 
 @final

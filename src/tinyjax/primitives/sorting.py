@@ -139,8 +139,10 @@ class TopK(Primitive):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         (x,) = args
-        places = _greatest(_in_total_order(np.moveaxis(x, self.axis, -1)), self.k)
-        found = np.moveaxis(places, -1, self.axis)
+        if self.axis == x.ndim - 1:
+            found = _greatest(_in_total_order(x), self.k)
+        else:
+            found = np.moveaxis(_greatest(_in_total_order(np.moveaxis(x, self.axis, -1)), self.k), -1, self.axis)
         return np.take_along_axis(x, found, self.axis), found.astype(INT32)
 
     @override
@@ -156,6 +158,10 @@ class TopK(Primitive):
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         at = axes[0] or 0
         return ctx.bind(TopK(self.axis + (self.axis >= at), self.k), *args), [at, at]
+
+
+#: Rows that are sorted whole sooner than parted.
+_SHORT: Final = 256
 
 
 def _in_total_order(x: HostArray) -> HostArray:
@@ -175,6 +181,8 @@ def _greatest(keys: HostArray, k: int) -> HostArray:
     size = keys.shape[-1]
     if k == 0 or keys.size == 0:
         return np.zeros((*keys.shape[:-1], k), np.intp)
+    if size <= _SHORT:
+        return np.argsort(~keys, -1, kind="stable")[..., :k]
     least = np.partition(keys, size - k, -1)[..., size - k, None]
     above, even = keys > least, keys == least
     room = k - np.count_nonzero(above, -1, keepdims=True)

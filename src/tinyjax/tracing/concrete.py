@@ -27,7 +27,7 @@ from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Mesh
-from tinyjax.prepared.primitives import PreparedEvaluation, apply
+from tinyjax.prepared.primitives import PreparedEvaluation, apply, apply_equal
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.primitives.defaults import Defaults
 from tinyjax.tracing.array import Array, ArrayLike
@@ -99,7 +99,8 @@ class ConcreteArray(StoredArray, Displayed, Operand):
 
     @override
     def _bind_first(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
-        return top_frame(args, primitive.effects).bind(primitive, args)
+        done = apply_equal(primitive, args, ConcreteArray) if innermost().base is ROOT else None
+        return top_frame(args, primitive.effects).bind(primitive, args) if done is None else done
 
     @override
     def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
