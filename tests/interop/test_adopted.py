@@ -169,6 +169,19 @@ def test_what_is_only_lowered_is_what_it_is_lowered_by(implemented: bool) -> Non
     np.testing.assert_allclose(of_jax(several.bind)(X), [X / 2.0, X / 2.0])
 
 
+@pytest.mark.parametrize("general", [False, True])
+def test_what_is_lowered_for_each_platform_is_what_it_is_on_jaxs_own(general: bool) -> None:
+    kernel = Primitive("kernel")
+    kernel.def_abstract_eval(lambda x: x)
+    kernel.def_impl(jax.jit(kernel.bind))  # as `apply_primitive`
+    for platform, factor in [(None, 5.0)] * general + [("tpu", 7.0), ("cpu", 2.0), ("cuda", 2.0), ("rocm", 2.0)]:
+        rule = mlir.lower_fun(lambda x, factor=factor: factor * x, multiple_results=False)
+        mlir.register_lowering(kernel, rule, platform=platform)
+    ad.defjvp(kernel, lambda t, x: 3.0 * t)
+    np.testing.assert_allclose(of_jax(kernel.bind)(X), jax.jit(kernel.bind)(X))
+    np.testing.assert_allclose(tj.grad(lambda x: of_jax(kernel.bind)(x).sum())(X), np.full(3, 3.0))
+
+
 def test_an_implementation_that_reads_elements_is_called_on_the_host() -> None:
     ranked = Primitive("ranked")
     ranked.def_impl(lambda x, *, by: np.argsort(np.asarray(x)) * by)

@@ -79,19 +79,31 @@ def applies(jaxpr: JaxJaxpr, eqn: JaxprEqn) -> bool:
 
 
 def lowered_function(eqn: JaxprEqn) -> Callable[..., object] | None:
-    """The function that the primitive of an equation is lowered as, on every platform; None if it is lowered
+    """The function that the primitive of an equation is lowered as, where JAX would run it; None if it is lowered
     otherwise."""
     primitive: Any = eqn.primitive
     if primitive.name == "pallas_call" and eqn.params["interpret"] is True:
         return _interpreted_kernel
-    entry = mlir._lowerings.get(primitive)  # noqa: SLF001 (there is no other way to ask)
-    rule: Any = getattr(entry, "rule", entry)
+    rule = _lowering_rule(primitive)
     # One that `lower_fun` has made.
     names = getattr(getattr(rule, "__code__", None), "co_freevars", ())
     if getattr(rule, "__module__", None) != mlir.lower_fun.__module__ or "fun" not in names:
         return None
     found: Callable[..., object] = rule.__closure__[names.index("fun")].cell_contents
     return found
+
+
+def _lowering_rule(primitive: Any) -> Any:
+    """The rule that JAX lowers a primitive by: that for its default platform, before that for all."""
+    own = mlir._platform_specific_lowerings  # noqa: SLF001 (there is no other way to ask)
+    platforms = [name for name, rules in own.items() if primitive in rules]
+    if platforms:
+        default = jax.default_backend()
+        for name in ("cuda", "rocm") if default == "gpu" else (default,):
+            if name in platforms:
+                return getattr(own[name][primitive], "rule", own[name][primitive])
+    entry = mlir._lowerings.get(primitive)  # noqa: SLF001
+    return getattr(entry, "rule", entry)
 
 
 def _interpreted_kernel(*args: Any, interpret: bool, **params: Any) -> object:
