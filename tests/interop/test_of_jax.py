@@ -241,6 +241,15 @@ def test_what_is_missing_is_said_with_its_line() -> None:
     assert f"\n  kernel (1) at {__file__}:{line + 1} (" in message
 
 
+def test_forward_mode_of_a_custom_vjp_function_is_refused_as_in_jax() -> None:
+    f = jax.custom_vjp(jnp.sin)
+    f.defvjp(lambda x: (jnp.sin(x), x), lambda x, g: (g * jnp.cos(x),))
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(f, (1.0,), (1.0,))
+    with pytest.raises(UnsupportedError, match="custom_lin: forward mode of a custom_vjp function"):
+        of_jax(lambda x: jax.jvp(f, (x,), (x,)))(1.0)
+
+
 def test_errors_of_jax_say_which_function_was_traced() -> None:
     def branches(x: jax.Array) -> jax.Array:
         return x if x > 0 else -x

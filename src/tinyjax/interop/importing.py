@@ -228,6 +228,8 @@ class Importer:
             return called(ctx, eqn, args, expected)
         elif name == "call_hi_primitive":
             primitive = hi_primitive(eqn, [arg.aval for arg in args], expected, _Alone(self._region))
+        elif name == "custom_lin":
+            raise UnsupportedError("forward mode of a custom_vjp function, which JAX can't run; take its vjp")
         elif name == "linear_call":
             primitive, args = yield from transposable(eqn, args, rules)
         else:
