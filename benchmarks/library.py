@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Generic, Protocol, Self, TypeAlias, TypeVar, final
 
 import jax
@@ -81,6 +82,13 @@ class Library(Generic[A]):
     log: Callable[[A], A]
     #: Rows convolved around a circle, by Fourier transforms.
     circular: Callable[[A, A], A]
+    #: Of `lax`: in ascending order, from the end, the sums up to each element, and the greatest element.
+    ascending: Callable[[A], A]
+    reversed: Callable[[A], A]
+    sums: Callable[[A], A]
+    greatest: Callable[[A], A]
+    #: Three normal random numbers, the same each time.
+    normal: Callable[[], A]
     #: The rows of an array at these positions.
     rows_at: Callable[[A, A], A]
     #: So many rows, each the sum of those that go there.
@@ -120,6 +128,16 @@ def _our_while(f: Callable[[tj.Array], tj.Array], start: tj.Array, bound: float)
 
 def _their_while(f: Callable[[jax.Array], jax.Array], start: jax.Array, bound: float) -> jax.Array:
     return jax.lax.while_loop(lambda x: x[0] < bound, f, start)
+
+
+@cache
+def _our_key() -> tj.Array:
+    return tj.random.key(0)
+
+
+@cache
+def _their_key() -> jax.Array:
+    return jax.random.key(0)
 
 
 def _our_compile(
@@ -203,6 +221,11 @@ OURS: Library[tj.Array] = Library(
     diagonal=lambda x: tnp.diagonal(x, axis1=-2, axis2=-1),
     log=tnp.log,
     circular=lambda x, y: tnp.fft.irfft(tnp.fft.rfft(x) * tnp.fft.rfft(y), x.shape[-1]),
+    ascending=tj.lax.sort,
+    reversed=lambda x: tj.lax.rev(x, (0,)),
+    sums=tj.lax.cumsum,
+    greatest=lambda x: tj.lax.top_k(x, 1)[0],
+    normal=lambda: tj.random.normal(_our_key(), (3,)),
     rows_at=lambda x, positions: x[positions],
     rows_added=lambda n, positions, rows: tnp.zeros((n, *rows.shape[1:]), rows.dtype).at[positions].add(rows),
     kept=kept_by_us,
@@ -241,6 +264,11 @@ THEIRS: Library[jax.Array] = Library(
     diagonal=lambda x: jnp.diagonal(x, axis1=-2, axis2=-1),
     log=jnp.log,
     circular=lambda x, y: jnp.fft.irfft(jnp.fft.rfft(x) * jnp.fft.rfft(y), x.shape[-1]),
+    ascending=jax.lax.sort,
+    reversed=lambda x: jax.lax.rev(x, (0,)),
+    sums=jax.lax.cumsum,
+    greatest=lambda x: jax.lax.top_k(x, 1)[0],
+    normal=lambda: jax.random.normal(_their_key(), (3,)),
     rows_at=lambda x, positions: x[positions],
     rows_added=lambda n, positions, rows: jnp.zeros((n, *rows.shape[1:]), rows.dtype).at[positions].add(rows),
     kept=kept_by_jax,

@@ -129,6 +129,30 @@ def composing(lib: Library[A], n: int) -> Callable[[A], A]:
     return f
 
 
+def moving(lib: Library[A], n: int) -> Callable[[A], A]:
+    """Functions of `lax`, which make a primitive at each call."""
+
+    def f(x: A) -> A:
+        y = z = w = v = x
+        for _ in range(n // 4):
+            y, z, w, v = lib.ascending(x), lib.reversed(x), lib.sums(x), lib.greatest(x)
+        return y + z + w + v
+
+    return f
+
+
+def drawing(lib: Library[A], n: int) -> Callable[[A], A]:
+    """Random numbers."""
+
+    def f(x: A) -> A:
+        y = x
+        for _ in range(n):
+            y = lib.normal()
+        return x + y
+
+    return f
+
+
 def nested(lib: Library[A], n: int) -> Callable[[A], A]:
     """Compiled functions that call compiled functions, with about n equations if each call counts as its body."""
 

@@ -18,8 +18,10 @@ from benchmarks.programs import (
     composing,
     contracting,
     converting,
+    drawing,
     indexing,
     mixed,
+    moving,
     reducing,
     reshaping,
 )
@@ -144,6 +146,8 @@ EAGER: dict[str, Family] = {
     "dot": contracting,
     "astype": converting,
     "of several: //, %, mean": composing,
+    "lax: sort, rev, cumsum, top_k": moving,
+    "three random numbers": drawing,
 }
 
 

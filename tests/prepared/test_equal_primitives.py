@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import numpy as np
@@ -31,17 +32,20 @@ CALLS: dict[str, Callable[[Array], object]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_is_prepared_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    call = CALLS[name]
-    results = [call(tnp.asarray(X)) for _ in range(3)]
+@pytest.mark.parametrize("place", [tnp.asarray, tj.device_put], ids=["host", "device"])
+def test_a_call_is_prepared_once(
+    name: str, place: Callable[[np.ndarray[Any, Any]], Array], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, x = CALLS[name], place(X)
+    results = [call(x) for _ in range(3)]
     entries = len(TABLE.entries)
 
     def refuse(*args: object) -> None:
         raise AssertionError(f"prepared again: {args}")
 
-    for attribute in ("prepare", "several_of"):
+    for attribute in ("prepare", "several_of", "_prepare_device", "_prepare_nearby"):
         monkeypatch.setattr(primitives, attribute, refuse)
-    results.append(call(tnp.asarray(X)))
+    results.append(call(x))
     assert len(TABLE.entries) == entries
     first, *others = map(tj.tree.leaves, results)
     for other in others:

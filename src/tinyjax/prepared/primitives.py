@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar, final
+from typing import Final, TypeVar, final
 
 import numpy as np
 from attrs import evolve
@@ -27,10 +27,12 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared import nearby
 from tinyjax.prepared.runners import Kernel, KernelOfSeveral, launch_of
 from tinyjax.prepared.stored_array import StoredArray, of_host
-from tinyjax.prepared.table import TABLE, Entry
+from tinyjax.prepared.table import TABLE, Entry, Key
 from tinyjax.primitives.by_loops import ByLoops
 
 E = TypeVar("E", bound=StoredArray)
+#: What the keys of primitives with several outputs begin with, which `apply` doesn't look for.
+_SEVERAL: Final = "several"
 
 
 def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E | None:
@@ -79,21 +81,21 @@ def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E 
 
 def apply_equal(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> tuple[E, ...] | None:
     """The results of what is equal to a primitive that has been applied to operands of these types before, also if
-    they are several, and the operands on the host."""
+    they are several."""
     if not primitive.plain or not primitive.built_in:
         return None
     met = shared(primitive)
     if met is not primitive and (done := apply(met, operands, kind)) is not None:
         return (done,)
-    key = [id(met)]
-    host: list[HostArray] = []
-    for x in operands:
-        if not isinstance(x, StoredArray) or (elements := x.host) is None:
-            return None
-        key.append(id(x.aval))
-        host.append(elements)
-    found = TABLE.entries.get(tuple(key))
-    return None if found is None or found.several is None else tuple(found.several.run_all(host, kind))
+    arrays = [x for x in operands if isinstance(x, StoredArray)]
+    found = TABLE.entries.get((_SEVERAL, id(met), *[id(x.aval) for x in arrays]))
+    if found is None or len(arrays) < len(operands):
+        return None
+    host = [elements for x in arrays if (elements := x.host) is not None]
+    if len(host) == len(arrays):
+        return None if found.host is None else tuple(found.host.run_all(host, kind))
+    outs = None if found.device is None else found.device.run(arrays, kind)
+    return None if outs is None else tuple(outs)
 
 
 @bounded(8192)
@@ -139,8 +141,8 @@ class PreparedEvaluation(EvalContext):
                 if found is None and primitive.built_in:
                     primitive = shared(primitive)
                     key[0] = id(primitive)
-                    found = TABLE.entries.get(tuple(key))
-                if found is not None and (runner := found.host or found.several) is not None:
+                    found = TABLE.entries.get(tuple(key)) or TABLE.entries.get((_SEVERAL, *key))
+                if found is not None and (runner := found.host) is not None:
                     return tuple([ConcreteValue(elements, aval) for elements, aval in runner.results(host)])
                 first = prepare_and_compute(primitive, args, host)
                 if first is not None:
@@ -173,7 +175,7 @@ class PreparedEvaluation(EvalContext):
         if near is not None:
             return (near,)
         outs = super().bind(primitive, *args)
-        if len(outs) == 1 and not outs[0].on_host:
+        if outs and not outs[0].on_host:
             _prepare_device(primitive, args)
         return outs
 
@@ -228,9 +230,9 @@ def _prepare_several(primitive: Primitive, avals: Sequence[ShapedArray]) -> None
     """The same for one with several outputs."""
     function = several_of(primitive, avals)
     if function is not None and len(types := result_types(primitive, avals)) > 1:
-        key = (id(primitive), *map(id, avals))
+        key = (_SEVERAL, id(primitive), *map(id, avals))
         runner = KernelOfSeveral(function, types)
-        TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), several=runner))
+        TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), host=runner))
 
 
 def prepare_and_compute(
@@ -255,7 +257,9 @@ def _prepare_device(primitive: Primitive, args: Sequence[ConcreteValue], no_host
     executable = backend.execute.executable(program, args, primitive.name)
     launch = launch_of(executable, (), program.out_avals, primitive.name)
     if launch is not None:
-        key = (id(primitive), *map(id, avals))
+        key: Key = (id(primitive), *map(id, avals))
+        if len(program.out_avals) > 1:
+            key = (_SEVERAL, *key)
         TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), device=launch, no_host=no_host))
 
 

@@ -36,8 +36,6 @@ class Entry:
     host: HostRunner | None = None
     device: AnyLaunch | None = None
     near: HostRunner | None = None
-    #: On the host, for a primitive with several outputs.
-    several: HostRunner | None = None
     #: The launch in one step, for jitted functions.
     straight: Straight | None = None
     staged: Equation | None = None
