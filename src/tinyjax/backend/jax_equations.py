@@ -84,26 +84,25 @@ def lowered_function(eqn: JaxprEqn) -> Callable[..., object] | None:
     primitive: Any = eqn.primitive
     if primitive.name == "pallas_call" and eqn.params["interpret"] is True:
         return _interpreted_kernel
-    rule = _lowering_rule(primitive)
-    # One that `lower_fun` has made.
-    names = getattr(getattr(rule, "__code__", None), "co_freevars", ())
-    if getattr(rule, "__module__", None) != mlir.lower_fun.__module__ or "fun" not in names:
-        return None
-    found: Callable[..., object] = rule.__closure__[names.index("fun")].cell_contents
-    return found
+    for rule in _lowering_rules(primitive):
+        # One that `lower_fun` has made.
+        names = getattr(getattr(rule, "__code__", None), "co_freevars", ())
+        if getattr(rule, "__module__", None) == mlir.lower_fun.__module__ and "fun" in names:
+            found: Callable[..., object] = rule.__closure__[names.index("fun")].cell_contents
+            return found
+    return None
 
 
-def _lowering_rule(primitive: Any) -> Any:
-    """The rule that JAX lowers a primitive by: that for its default platform, before that for all."""
+def _lowering_rules(primitive: Any) -> Iterator[Any]:
+    """The rules that JAX lowers a primitive by: those for its default platform, then that for all."""
     own = mlir._platform_specific_lowerings  # noqa: SLF001 (there is no other way to ask)
-    platforms = [name for name, rules in own.items() if primitive in rules]
-    if platforms:
+    entries = []
+    if any(primitive in rules for rules in own.values()):
         default = jax.default_backend()
-        for name in ("cuda", "rocm") if default == "gpu" else (default,):
-            if name in platforms:
-                return getattr(own[name][primitive], "rule", own[name][primitive])
-    entry = mlir._lowerings.get(primitive)  # noqa: SLF001
-    return getattr(entry, "rule", entry)
+        names = ("cuda", "rocm") if default == "gpu" else (default,)
+        entries = [own[name].get(primitive) for name in names if name in own]
+    for entry in (*entries, mlir._lowerings.get(primitive)):  # noqa: SLF001
+        yield getattr(entry, "rule", entry)
 
 
 def _interpreted_kernel(*args: Any, interpret: bool, **params: Any) -> object:
