@@ -250,11 +250,15 @@ def _dynamically(x: Array, key: Key) -> Array:
     return with_axes(x, [axis for axis, entry in enumerate(result) if entry is None])
 
 
+def dtype_of_positions(starts: Sequence[int]) -> DType:
+    """int32, or int64 where one of them doesn't fit into it."""
+    return INT32 if all(-(2**31) <= start < 2**31 for start in starts) else INT64
+
+
 def scalars(x: Array, starts: Sequence[Positions | int]) -> list[Array]:
     """Positions, integers or traced scalars, as arrays of one dtype."""
     dtypes = {start.dtype for start in starts if not isinstance(start, int)}
-    narrow = dtypes <= {INT32} and all(-(2**31) <= start < 2**31 for start in starts if isinstance(start, int))
-    dtype = INT32 if narrow else INT64
+    dtype = dtype_of_positions([start for start in starts if isinstance(start, int)]) if dtypes <= {INT32} else INT64
     return [
         as_signed(start, dtype) if not isinstance(start, int | np.ndarray) else x._operands(np.asarray(start, dtype))[1]
         for start in starts

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinyjax.arrays.advanced_indexing import scalars
+from tinyjax.arrays.advanced_indexing import dtype_of_positions, scalars
 from tinyjax.arrays.index_keys import Known, in_int64, wrap_negative
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, moveaxis
 from tinyjax.caching import bounded
 from tinyjax.errors import IndexKindError, ShapeError, TypingError
-from tinyjax.ir.dtypes import INT32, INT64, DType, Scalar
+from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import operands, sequence
 from tinyjax.lax.shaping import expand_dims, squeeze
@@ -58,7 +58,7 @@ def _starts(name: str, x: Array, start_indices: Starts, allow_negative: bool | S
     whole = [start for start in found if isinstance(start, int)]
     if len(whole) < len(found):
         return scalars(x, found)
-    dtype = INT32 if all(-(2**31) <= start < 2**31 for start in whole) else INT64
+    dtype = dtype_of_positions(whole)
     return [_position(start, dtype) for start in whole]
 
 
