@@ -1,4 +1,4 @@
-"""The page for those who come from JAX names what isn't here: what the installed JAX has, less what tinyjax has.
+"""A page for those who come from JAX names what isn't here: what the installed JAX has, less what tinyjax has.
 
 `pytest --update-golden` writes the lists. Names that only another version of JAX has stay in them.
 """
@@ -18,7 +18,7 @@ from typing import Final
 
 import pytest
 
-PAGE: Final = Path(__file__).parent.parent / "docs" / "coming-from-jax.md"
+PAGE: Final = Path(__file__).parent.parent / "docs" / "names-of-jax.md"
 #: Where the names of JAX's modules are here.
 COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax": "tinyjax",

@@ -36,6 +36,8 @@ NAVIGATION: Final[Navigation] = {
         "one-sitting.md",
         "from-scratch.md",
         "coming-from-jax.md",
+        "differences-from-jax.md",
+        "names-of-jax.md",
         "architecture.md",
         ("Example: digits", "examples/digits.md"),
         ("Example: digits on several devices", "examples/parallel.md"),
