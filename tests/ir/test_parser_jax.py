@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.dtypes import float0
 from jax.extend.core import Primitive
 
@@ -21,6 +22,7 @@ from tinyjax import checkpoint_policies, ir
 from tinyjax.control.checkpoint import Checkpoint, Policy
 from tinyjax.errors import MissingRuleError
 from tinyjax.interop.jax import from_jax
+from tinyjax.primitives.annotations import Name
 from tinyjax.testing import check_laws
 
 F: TypeAlias = Callable[..., object]
@@ -319,6 +321,20 @@ def test_a_policy_of_checkpoint_that_does_not_is_named() -> None:
     printed = str(jax.make_jaxpr(jax.checkpoint(jnp.sin, policy=policy))(1.0))
     with pytest.raises(ir.ParseError, match="is no policy of checkpoint that can be read"):
         ir.parse(printed)
+
+
+@pytest.mark.parametrize(
+    "name", ["", " x ", "3", "f32[3]", "a] b]", "a=1 b=2", 'it\'s "so"', "(", "{ a }", "a\nb", "None"]
+)
+def test_names_are_read_as_they_were_given(name: str) -> None:
+    """JAX prints them without quotes."""
+
+    def named(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return checkpoint_name(x, name), checkpoint_name(checkpoint_name(x, name), "a")
+
+    program = ir.parse(str(jax.make_jaxpr(named)(np.float32(1))))
+    assert [eqn.primitive for eqn in program.eqns] == [Name(label) for label in (name, name, "a")]
+    assert ir.parse(str(program)) == program
 
 
 _REMAT = f"remat[differentiated=False jaxpr={_IDENTITY} policy=None prevent_cse=True] a"

@@ -16,6 +16,10 @@ _AVAL: Final = rf"~?{_NAME}(?:<\w+>)?\[{_SIZES}\](?:{{[VUR](?:_\w+)?:[^{{}}\n]*}
 _STRING: Final = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
 _ANGLED: Final = r"<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*>[^<>\n]*)*>[^<>\n]*)*>"
 
+_LAST: Final = r"\] \S+\s*(?:\n|\Z|;|in \()"
+#: A name that JAX prints as it is, with quotes, spaces and brackets that may be in it: all before the operand.
+_UNQUOTED: Final = rf"(?<=\bname\[name=)(?!{_LAST})(?P<unquoted>.+?)(?={_LAST})"
+
 #: The kinds of tokens, each tried before those after it.
 _KINDS: Final = {
     "void": r"\(b'',\):float0\[\]",  # JAX's literal that holds nothing
@@ -39,10 +43,10 @@ _KINDS: Final = {
     "other": r".",
 }
 _TOKEN: Final = re.compile(
-    r"\s*(?:" + "|".join(f"(?P<{kind}>{rule})" for kind, rule in _KINDS.items()) + ")", re.DOTALL
+    _UNQUOTED + r"|\s*(?:" + "|".join(f"(?P<{kind}>{rule})" for kind, rule in _KINDS.items()) + ")", re.DOTALL
 )
 #: Parameters without strings, programs and names of programs: all that tells them apart is their text.
-_SIMPLE: Final = re.compile(r"""\[(?:[^][{}"'@]|\[[^][{}"'@]*\])*\]""")
+_SIMPLE: Final = re.compile(r"""\[(?!name=)(?:[^][{}"'@]|\[[^][{}"'@]*\])*\]""")
 #: What follows the word before the outputs. JAX also has variables that are called so.
 _OUTPUTS: Final = re.compile(rf"\s*\((?!-?{REAL}[+-]{REAL}j\))")
 #: What follows the word before a definition.

@@ -88,6 +88,11 @@ def value(programs: Programs, key: str) -> Rule:
     if kind == "number":
         tokens.advance()
         return guarded(tokens, start, lambda: read_number(text))
+    if kind == "unquoted":
+        tokens.advance()
+        return text
+    if kind == "mark" and text == "]" and key == "name":  # an empty one
+        return ""
     if tokens.at_definition():
         return (yield programs.nested())
     if kind == "word":
