@@ -11,7 +11,6 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -19,59 +18,90 @@ from typing import Final
 import pytest
 
 PAGE: Final = Path(__file__).parent.parent / "docs" / "names-of-jax.md"
-#: Where the names of JAX's modules are here.
-COUNTERPARTS: Final[Mapping[str, str]] = {
-    "jax": "tinyjax",
-    "jax.numpy": "tinyjax.numpy",
-    "jax.numpy.fft": "tinyjax.numpy.fft",
-    "jax.numpy.linalg": "tinyjax.numpy.linalg",
-    "jax.image": "tinyjax.image",
-    "jax.ops": "tinyjax.ops",
-    "jax.scipy.cluster.vq": "tinyjax.scipy.cluster.vq",
-    "jax.scipy.fft": "tinyjax.scipy.fft",
-    "jax.scipy.integrate": "tinyjax.scipy.integrate",
-    "jax.scipy.interpolate": "tinyjax.scipy.interpolate",
-    "jax.scipy.linalg": "tinyjax.scipy.linalg",
-    "jax.scipy.ndimage": "tinyjax.scipy.ndimage",
-    "jax.scipy.optimize": "tinyjax.scipy.optimize",
-    "jax.scipy.signal": "tinyjax.scipy.signal",
-    "jax.scipy.sparse.linalg": "tinyjax.scipy.sparse.linalg",
-    "jax.scipy.spatial.transform": "tinyjax.scipy.spatial.transform",
-    "jax.nn": "tinyjax.nn",
-    "jax.nn.initializers": "tinyjax.nn.initializers",
-    "jax.random": "tinyjax.random",
-    "jax.scipy.special": "tinyjax.scipy.special",
-    "jax.scipy.stats": "tinyjax.scipy.stats",
-    "jax.lax": "tinyjax.lax",
-    "jax.lax.linalg": "tinyjax.lax.linalg",
-    "jax.tree": "tinyjax.tree",
-    "jax.tree_util": "tinyjax.tree_util",
-    "jax.flatten_util": "tinyjax.flatten_util",
-    "jax.debug": "tinyjax.debug",
-    "jax.dlpack": "tinyjax.dlpack",
-    "jax.dtypes": "tinyjax.dtypes",
-    "jax.ffi": "tinyjax.ffi",
-    "jax.profiler": "tinyjax.profiler",
-    "jax.sharding": "tinyjax.sharding",
-    "jax.export": "tinyjax.export",
-    "jax.stages": "tinyjax.stages",
-    "jax.typing": "tinyjax.typing",
-    "jax.core": "tinyjax.core",
-    "jax.extend.core": "tinyjax.extend.core",
-    "jax.custom_derivatives": "tinyjax.custom_derivatives",
-    "jax.checkpoint_policies": "tinyjax.checkpoint_policies",
-    "jax.ref": "tinyjax.ref",
-    "jax.ad_checkpoint": "tinyjax.ad_checkpoint",
-    "jax.test_util": "tinyjax.test_util",
-    "jax.experimental.checkify": "tinyjax.experimental.checkify",
-    "jax.experimental.hijax": "tinyjax.experimental.hijax",
-    "jax.experimental.sparse": "tinyjax.experimental.sparse",
-    "jax.interpreters.ad": "tinyjax.interpreters.ad",
-    "jax.interpreters.batching": "tinyjax.interpreters.batching",
-    "jax.interpreters.mlir": "tinyjax.interpreters.mlir",
-    "jax.interpreters.xla": "tinyjax.interpreters.xla",
-    "jax.errors": "tinyjax.errors",
-}
+#: Modules whose names are compared with those of the module that is called so here.
+MODULES: Final = (
+    "jax",
+    "jax.numpy",
+    "jax.numpy.fft",
+    "jax.numpy.linalg",
+    "jax.image",
+    "jax.ops",
+    "jax.scipy.cluster.vq",
+    "jax.scipy.fft",
+    "jax.scipy.integrate",
+    "jax.scipy.interpolate",
+    "jax.scipy.linalg",
+    "jax.scipy.ndimage",
+    "jax.scipy.optimize",
+    "jax.scipy.signal",
+    "jax.scipy.sparse.linalg",
+    "jax.scipy.spatial.transform",
+    "jax.nn",
+    "jax.nn.initializers",
+    "jax.random",
+    "jax.scipy.special",
+    "jax.scipy.stats",
+    "jax.scipy.stats.bernoulli",
+    "jax.scipy.stats.beta",
+    "jax.scipy.stats.betabinom",
+    "jax.scipy.stats.binom",
+    "jax.scipy.stats.cauchy",
+    "jax.scipy.stats.chi2",
+    "jax.scipy.stats.dirichlet",
+    "jax.scipy.stats.expon",
+    "jax.scipy.stats.gamma",
+    "jax.scipy.stats.gennorm",
+    "jax.scipy.stats.geom",
+    "jax.scipy.stats.gumbel_l",
+    "jax.scipy.stats.gumbel_r",
+    "jax.scipy.stats.laplace",
+    "jax.scipy.stats.logistic",
+    "jax.scipy.stats.multinomial",
+    "jax.scipy.stats.multivariate_normal",
+    "jax.scipy.stats.nbinom",
+    "jax.scipy.stats.norm",
+    "jax.scipy.stats.pareto",
+    "jax.scipy.stats.poisson",
+    "jax.scipy.stats.t",
+    "jax.scipy.stats.truncnorm",
+    "jax.scipy.stats.uniform",
+    "jax.scipy.stats.vonmises",
+    "jax.scipy.stats.wrapcauchy",
+    "jax.lax",
+    "jax.lax.linalg",
+    "jax.tree",
+    "jax.tree_util",
+    "jax.flatten_util",
+    "jax.debug",
+    "jax.dlpack",
+    "jax.dtypes",
+    "jax.ffi",
+    "jax.profiler",
+    "jax.sharding",
+    "jax.export",
+    "jax.stages",
+    "jax.typing",
+    "jax.core",
+    "jax.extend.core",
+    "jax.custom_derivatives",
+    "jax.checkpoint_policies",
+    "jax.ref",
+    "jax.ad_checkpoint",
+    "jax.test_util",
+    "jax.experimental.checkify",
+    "jax.experimental.hijax",
+    "jax.experimental.sparse",
+    "jax.interpreters.ad",
+    "jax.interpreters.batching",
+    "jax.interpreters.mlir",
+    "jax.interpreters.xla",
+    "jax.errors",
+    "jax.custom_batching",
+    "jax.distributed",
+    "jax.experimental",
+    "jax.experimental.pjit",
+    "jax.experimental.random",
+)
 _LIST: Final = re.compile(
     r"^`(?P<module>[\w.]+)`, \d+ names:\n\n```names\n(?P<names>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -90,11 +120,16 @@ print(json.dumps({module: names(module) for module in sys.argv[1:]}))
 """
 
 
+def counterpart(module: str) -> str:
+    """What is called as a module of JAX's here."""
+    return module.replace("jax", "tinyjax", 1)
+
+
 @cache
 def names() -> dict[str, set[str]]:
     """Public names of all these modules, as completion shows them. JAX's primitives are objects such as `sin_p`, and
     left out: ours are classes."""
-    command = [sys.executable, "-W", "ignore", "-c", _SAYS, *COUNTERPARTS, *COUNTERPARTS.values()]
+    command = [sys.executable, "-W", "ignore", "-c", _SAYS, *MODULES, *map(counterpart, MODULES)]
     said = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return {
         module: {name for name in found if name[0] != "_" and not name.endswith("_p") and name != "annotations"}
@@ -108,16 +143,16 @@ def names_of(module: str) -> set[str]:
 
 def absent(module: str) -> set[str]:
     """What a module of JAX has that its counterpart lacks."""
-    return names_of(module) - names_of(COUNTERPARTS[module])
+    return names_of(module) - names_of(counterpart(module))
 
 
 def test_the_lists_are_of_all_modules() -> None:
     listed = [match["module"] for match in _LIST.finditer(PAGE.read_text(encoding="utf-8"))]
-    assert listed == [module for module in COUNTERPARTS if absent(module) or module in listed]
-    assert {module for module in COUNTERPARTS if absent(module)} <= set(listed)
+    assert listed == [module for module in MODULES if absent(module) or module in listed]
+    assert {module for module in MODULES if absent(module)} <= set(listed)
 
 
-@pytest.mark.parametrize("module", COUNTERPARTS)
+@pytest.mark.parametrize("module", MODULES)
 def test_what_is_absent_is_listed(module: str, request: pytest.FixtureRequest) -> None:
     text = PAGE.read_text(encoding="utf-8")
     match = next((match for match in _LIST.finditer(text) if match["module"] == module), None)
@@ -126,7 +161,7 @@ def test_what_is_absent_is_listed(module: str, request: pytest.FixtureRequest) -
         return
     listed = set(match["names"].split())
     # Another version of JAX may have them.
-    elsewhere = listed - names_of(module) - names_of(COUNTERPARTS[module])
+    elsewhere = listed - names_of(module) - names_of(counterpart(module))
     right = sorted(absent(module) | elsewhere)
     if request.config.getoption("--update-golden"):
         lines = "".join(f"{line}\n" for line in textwrap.wrap(" ".join(right), 118))
@@ -139,10 +174,10 @@ def test_what_is_absent_is_listed(module: str, request: pytest.FixtureRequest) -
 
 _MODULES: Final = """\
 import json, pkgutil
-import jax, jax.experimental, jax.extend
+import jax, jax.experimental, jax.extend, jax.interpreters, jax.tools
 print(json.dumps([
     f"{package.__name__}.{module.name}"
-    for package in (jax, jax.experimental, jax.extend)
+    for package in (jax, jax.experimental, jax.extend, jax.interpreters, jax.tools)
     for module in pkgutil.iter_modules(package.__path__)
     if not module.name.startswith("_")
 ]))
@@ -153,7 +188,7 @@ def test_modules_that_are_absent_have_a_reason() -> None:
     """Each module of JAX's is here under its name, or in the table of those that aren't."""
     command = [sys.executable, "-W", "ignore", "-c", _MODULES]
     theirs = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    missing = {module for module in theirs if not importlib.util.find_spec(module.replace("jax", "tinyjax", 1))}
+    missing = {module for module in theirs if not importlib.util.find_spec(counterpart(module))}
     text = PAGE.read_text(encoding="utf-8")
     table = text[text.index("Modules of JAX's that have no counterpart:") : text.index("The lists are made of")]
     listed = {
@@ -164,5 +199,5 @@ def test_modules_that_are_absent_have_a_reason() -> None:
     }
     assert missing <= listed, f"say why they aren't here, or what is instead: {sorted(missing - listed)}"
     # Another version of JAX may have the others.
-    here = {module for module in listed if importlib.util.find_spec(module.replace("jax", "tinyjax", 1))}
+    here = {module for module in listed if importlib.util.find_spec(counterpart(module))}
     assert not here
