@@ -209,6 +209,31 @@ def test_derivatives_where_factors_have_none() -> None:
             np.testing.assert_allclose(other, one, 1e-9)
 
 
+@pytest.mark.parametrize("hermitian", [False, True])
+def test_derivatives_of_truncated_pseudoinverses(hermitian: bool) -> None:
+    """Against differences, to second order and in both modes; some values kept, and some cut off, are equal."""
+    factor, along, across = (general(4, 4, dtype="complex128", seed=seed) for seed in range(3))
+    u, v = np.linalg.qr(factor)[0], np.linalg.qr(along)[0][:, :3]
+    x = u * [3, -3, 0.5, 0.5] @ u.conj().T if hermitian else u[:, :3] * [3, 0.5, 0.5] @ v.conj().T
+    t, w = along[:, : x.shape[1]], across[: x.shape[1]]
+
+    def f(x: Any) -> Any:
+        return tnp.linalg.pinv(x, rtol=0.3, hermitian=hermitian)
+
+    def slopes(x: Any) -> Any:
+        return tj.jvp(f, (x,), (t,))[1], tj.vjp(f, x)[1](w)[0]
+
+    def difference(f: Callable[[Any], Any], step: float = 1e-5) -> Any:
+        above, below = (tj.tree.leaves(f(x + sign * step * t)) for sign in (1, -1))
+        return [np.subtract(one, other) / (2 * step) for one, other in zip(above, below, strict=True)]
+
+    forward, backward = map(np.asarray, slopes(x))
+    np.testing.assert_allclose(forward, difference(f)[0], 1e-6, 1e-8)
+    np.testing.assert_allclose((w * forward).sum().real, (backward * t).sum().real)
+    for found, wanted in zip(tj.jvp(slopes, (x,), (t,))[1], difference(slopes), strict=True):
+        np.testing.assert_allclose(found, wanted, 1e-6, 1e-7)
+
+
 def cofactors(x: HostArray) -> HostArray:
     """Of determinants of what is left of a matrix without a row and a column."""
     places = np.ndindex(x.shape)

@@ -25,7 +25,7 @@ from tinyjax.primitives.factorizations import (
     Ormqr,
     Qr,
 )
-from tinyjax.primitives.solutions import Pinv, Solve
+from tinyjax.primitives.solutions import Pinv, Solve, Stein
 from tinyjax.primitives.spectral import Eig, Eigh, Hessenberg, Schur, Svd, SvdAlgorithm, Tridiagonal
 from tinyjax.primitives.triangular import Cholesky, CholeskyUpdate, SymmetricProduct, TriangularSolve
 from tinyjax.primitives.tridiagonal import TridiagonalSolve
@@ -257,6 +257,12 @@ def _solutions() -> list[Example]:
         one(Slogdet(), "complex128[2,2,2]", lambda x: list(jnp.linalg.slogdet(x)), 1),
         one(Pinv(), "float64[2,3] float64[]", pinv, 0),
         one(Pinv(), "complex128[2,3,2] float64[2]", pinv, 0),
+        one(
+            Stein(),
+            "complex64[2,3] complex64[2,3] complex64[3,2] complex64[2,2] complex64[2,2] complex64[3,2]",
+            lambda left, right, v, w, u, r: r + v @ (w * (v.conj().T @ r @ u)) @ u.conj().T,
+            0,
+        ),
     ]
 
 

@@ -34,6 +34,7 @@ from tinyjax.primitives import lapack
 from tinyjax.primitives.determinants import Det
 from tinyjax.primitives.factorizations import Geqp3, HouseholderProduct, Lu, LuPivotsToPermutation, Ormqr, Qr
 from tinyjax.primitives.matrices import OfMatrices
+from tinyjax.primitives.solutions import Stein
 from tinyjax.primitives.spectral import Eig, Eigh, Hessenberg, Schur, Svd, Tridiagonal
 from tinyjax.primitives.triangular import Cholesky, CholeskyUpdate, SymmetricProduct, TriangularSolve
 from tinyjax.primitives.tridiagonal import TridiagonalSolve
@@ -237,7 +238,7 @@ def test_lowering_for_gpus(example: Example) -> None:
         assert "xla_ffi_python_gpu_callback" in text or 0 in avals[0].shape
     elif isinstance(primitive, Det) and avals[0].shape[-1] in (2, 3):
         assert "custom_call" not in text  # which are sums of products
-    elif not isinstance(primitive, TriangularSolve | SymmetricProduct | Lu) and 0 not in avals[0].shape:
+    elif not isinstance(primitive, TriangularSolve | SymmetricProduct | Lu | Stein) and 0 not in avals[0].shape:
         assert "@cu" in text
 
 

@@ -84,7 +84,7 @@ class PartialEvalContext(Context[Partial[V]]):
                     split = contracts.partial_eval(primitive, unknown, list(map(self.aval, args)))
                 if split is not None:
                     return self._bind_split(split, args, [arg.value for arg in known])
-            if cls.expand is not Primitive.expand:
+            if cls.expand is not Primitive.expand and not self._stays_whole(primitive, args):
                 expanded = contracts.expand(primitive, self, args)
                 if expanded is not None:
                     return tuple(expanded)
@@ -92,6 +92,12 @@ class PartialEvalContext(Context[Partial[V]]):
             primitive, *[arg.atom if isinstance(arg, Unknown) else self.instantiate(arg) for arg in args]
         )
         return (Unknown(outs[0]),) if len(outs) == 1 else tuple(map(Unknown, outs))
+
+    def _stays_whole(self, primitive: Primitive, args: Sequence[Partial[V]]) -> bool:
+        """Whether a primitive with a transpose is linear in what is unknown: derivatives of what it is made of may
+        be others than its own."""
+        unknown = tuple([i for i, arg in enumerate(args) if isinstance(arg, Unknown)])
+        return type(primitive).transpose is not Primitive.transpose and unknown in primitive.linear_in(len(args))
 
     def _bind_split(self, split: Split, args: Sequence[Partial[V]], known: Sequence[V]) -> tuple[Partial[V], ...]:
         if split.known_inputs is not None:

@@ -316,7 +316,9 @@ from tinyjax.primitives.slicing import slice_ as slice_
 from tinyjax.primitives.slicing import slice_in_dim as slice_in_dim
 from tinyjax.primitives.solutions import Pinv as Pinv
 from tinyjax.primitives.solutions import Solve as Solve
+from tinyjax.primitives.solutions import Stein as Stein
 from tinyjax.primitives.solutions import solve as solve
+from tinyjax.primitives.solutions import stein as stein
 from tinyjax.primitives.sorting import Sort as Sort
 from tinyjax.primitives.sorting import TopK as TopK
 from tinyjax.primitives.sorting import sort as sort

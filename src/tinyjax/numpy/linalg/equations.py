@@ -154,6 +154,9 @@ def pinv(
     Those are taken for zero that are at most `rtol` times the largest one: by default 10 times the larger size of a
     matrix, times the dtype's precision. `rcond` is another name for it. `hermitian` says that the matrices are.
 
+    With a tolerance that is given, derivatives hold also where values are cut off that aren't zero (JAX's don't). The
+    default one cuts off what is rounding, so derivatives take it for zero.
+
     Raises:
       ChoiceError: both tolerances are given.
 
@@ -170,7 +173,7 @@ def pinv(
     given, dtype = rcond if rtol is None else rtol, real_dtype(x.aval.dtype)
     tolerance = 10.0 * max(x.aval.shape[-2:]) * float(finfo(dtype).eps) if given is None else given
     limit = broadcast_to(astype(as_array(tolerance), dtype), x.aval.shape[:-2])
-    return bind(Pinv(hermitian), x, limit)[0]
+    return bind(Pinv(hermitian, given is not None), x, limit)[0]
 
 
 @prepared

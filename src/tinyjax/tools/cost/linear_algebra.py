@@ -38,6 +38,7 @@ OPERATIONS: Final[Mapping[type[Primitive], Callable[..., float]]] = {
     factorizations.Ormqr: lambda a, t, c: 4 * t[0] * math.prod(c),
     factorizations.Qr: lambda a: 2 * _factors(*a),
     solutions.Solve: lambda a, b: _factors(*a) / 2 + 2 * _solution(a, b),
+    solutions.Stein: lambda a, b, v, w, u, r: 8 * min(a) * math.prod(a),
     determinants.Det: lambda a: _factors(*a) / 2,
     determinants.Slogdet: lambda a: _factors(*a) / 2,
     solutions.Pinv: lambda a, r: 4 * max(a) ** 2 * min(a) + 22 * min(a) ** 3 + 2 * min(a) * math.prod(a),
