@@ -14,6 +14,7 @@ import pytest
 import tinyjax as tj
 from tinyjax import numpy as tnp
 from tinyjax.errors import ChoiceError
+from tinyjax.extend.core import jaxpr_as_fun
 
 NARROW = ("uint4", "int4")
 OTHERS = ("uint8", "int16", "uint32", "int64", "float16", "bfloat16", "float32", "complex64", "bool")
@@ -76,3 +77,22 @@ def test_positions_out_of_range_count_as_they_are_if_ignored() -> None:
     for mode, message in (("raise", "invalid entry in coordinates array"), ("skip", "'ignore', got 'skip'")):
         with pytest.raises(ChoiceError, match=message):
             tnp.ravel_multi_index(positions, (2, 3), mode=mode)
+
+
+def test_values_go_before_places_that_are_traced() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    for places, values, axis in (
+        ([1, 2], 9, 1), ([2, 1, 1], [7, 8, 9], 1), ([-1, 0], [[7], [8]], 0), ([], 1, None), ([5, 0], [8, 9], None),
+        ([1], [7, 8], None), (-1, [7, 8, 9], 0),
+    ):  # fmt: skip
+        kinds: list[type] = [np.int64, np.int8] if np.ndim(places) else [np.int64]
+        for dtype in kinds:
+            program = tj.make_jaxpr(lambda i, values=values, axis=axis: tnp.insert(x, i, values, axis))(
+                np.asarray(places, dtype)
+            )
+            (found,) = jaxpr_as_fun(program)(np.asarray(places, dtype))
+            np.testing.assert_array_equal(
+                np.asarray(found), np.insert(x, np.asarray(places, int), values, axis), strict=True
+            )
+    program = tj.make_jaxpr(lambda i: tnp.insert(x, i, 9))(np.array([0, 0]))
+    np.testing.assert_array_equal(np.asarray(jaxpr_as_fun(program)(np.array([-99, 99]))[0]), [9, 0, 1, 2, 3, 4, 5, 9])

@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyjax.arrays import shaping
+from tinyjax.arrays.along_axis import argsort
+from tinyjax.arrays.arithmetic import clip
 from tinyjax.arrays.elementwise import astype, broadcast_to, where
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, moveaxis, ravel, reshape
 from tinyjax.errors import ConcretizationError, IndexingError, InputError, ShapeError
-from tinyjax.ir.dtypes import INTEGERS, HostArray
+from tinyjax.ir.dtypes import INT64, INTEGERS, HostArray
 from tinyjax.numpy.arguments import refuse_inplace, shape_of, with_leading_axes
 from tinyjax.numpy.creation import arange, asarray
 from tinyjax.numpy.finding import nonzero
@@ -101,8 +103,8 @@ def _others(places: Array, size: int) -> Array:
 def insert(
     arr: ArrayLike, obj: ArrayLike | slice | Sequence[int], values: ArrayLike, axis: SupportsIndex | None = None
 ) -> Array:
-    """The array with values before these positions of an axis, or of the elements in one axis. The positions must be
-    known, unless there is one.
+    """The array with values before these positions of an axis, or of the elements in one axis. Positions that aren't
+    known are clipped to the axis.
 
     >>> insert(np.array([5, 6, 7]), [1, 3], 0)
     Array([5, 0, 6, 7, 0], dtype=int64)
@@ -113,14 +115,14 @@ def insert(
     at = canonical_axis(axis, x.ndim, "insert")
     size, new = x.shape[at], astype(new, x.dtype)
     x = moveaxis(x, at, 0)
-    if not isinstance(obj, slice) and (place := asarray(obj)).size == 1 and place.concrete() is None:
-        start = ravel(where(place < 0, place + size, place))
-        single, known = place.ndim == 0, None
+    if not isinstance(obj, slice) and (place := asarray(obj)).concrete() is None:
+        start, known = _clipped(place, size), None
+        single = place.ndim == 0
     else:
         found = _known("insert", obj, size)
         single, known = isinstance(found, int), np.atleast_1d(np.asarray(found, np.int64))
         start = as_array(known)
-    if single or known is None or known.size == 1:
+    if start.size == 1:
         # All values come at one place: those along the axis one after the other.
         if (single and new.ndim == x.ndim) or not single:
             new = moveaxis(with_leading_axes(new, x.ndim), at, 0)
@@ -131,19 +133,30 @@ def insert(
         count = new.shape[0]
         shifted = None if known is None else known + np.arange(count)
     else:
-        count = known.size
+        count = start.size
         new = moveaxis(with_leading_axes(new, x.ndim), at, 0)
-        shifted = known.copy()
-        shifted[np.argsort(known, kind="stable")] += np.arange(count)
+        shifted = None
+        if known is not None:
+            shifted = known.copy()
+            shifted[np.argsort(known, kind="stable")] += np.arange(count)
     new = broadcast_to(new, (count, *x.shape[1:]))
     total = size + count
     if shifted is not None:
         return moveaxis(_woven(x, new, shifted), 0, at)
-    places = broadcast_to(start, (count,)) + arange(count)
+    starts = broadcast_to(start, (count,))
+    places = starts.at[argsort(starts)].add(arange(count))
     kept = nonzero(as_array(np.ones(total, bool)).at[places].set(False), size=size)[0]
     out = as_array(np.zeros((), x.dtype))
     out = broadcast_to(out, (total, *x.shape[1:])).at[kept].set(x).at[places].set(new)
     return moveaxis(out, 0, at)
+
+
+def _clipped(places: Array, size: int) -> Array:
+    """Positions that aren't known, of one axis, from 0 to the size."""
+    if places.dtype not in INTEGERS or places.ndim > 1:
+        raise IndexingError(f"insert: positions that aren't known are integers of one axis at most, got {places.aval}")
+    places = ravel(astype(places, INT64))
+    return clip(where(places < 0, places + size, places), 0, size)
 
 
 def _woven(x: Array, new: Array, places: npt.NDArray[np.int64]) -> Array:
