@@ -131,13 +131,23 @@ def test_no_derivative() -> None:
     [
         (np.zeros(2), r"an array of type f64\[3\] as result 0.*returned one of shape \(2,\) and dtype float64"),
         (np.zeros(3, np.float32), r"an array of type f64\[3\] as result 0.*shape \(3,\) and dtype float32"),
-        ([np.zeros(3)], r"must return a tree like `result_shape_dtypes`, \*; it returned \[\*\]"),
+        ([np.zeros(3)] * 2, r"must return as many arrays as `result_shape_dtypes` has, \*; it returned \[\*, \*\]"),
     ],
 )
 def test_broken_promises(run: Callable[..., Callable[..., object]], result: object, message: str) -> None:
     error = XlaError if run is tj.jit else CallbackError
     with pytest.raises(error, match=message):
         run(lambda x: tj.pure_callback(lambda x: result, VECTOR, x))(X)
+
+
+@RUNS
+def test_results_count_and_not_what_holds_them(run: Callable[..., Callable[..., object]]) -> None:
+    likes: list[Any] = [(VECTOR, VECTOR), {"a": [VECTOR], "b": (None, VECTOR)}]
+    for like in likes:
+        found = run(lambda x, like=like: tj.pure_callback(lambda x: [x, 2.0 * x], like, x))(X)
+        assert tj.tree.structure(found) == tj.tree.structure(like)
+        for k, leaf in enumerate(tj.tree.leaves(found)):
+            np.testing.assert_array_equal(np.asarray(leaf), (k + 1) * X)
 
 
 def test_failures() -> None:

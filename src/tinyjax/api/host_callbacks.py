@@ -52,10 +52,10 @@ class TreeFunction(HostFunction):
         if self.out_tree is None:
             return ()
         leaves, found = tree.flatten(outs)
-        if found != self.out_tree and (leaves or self.out_tree.num_leaves):  # None will do for (), as in JAX
+        if len(leaves) != self.out_tree.num_leaves:  # a list will do for a tuple, as in JAX
             raise CallbackError(
-                f"the callback {self} must return a tree like `result_shape_dtypes`, {tree.shown(self.out_tree)}; it "
-                f"returned {tree.shown(found)}{tree.difference(self.out_tree, found)}"
+                f"the callback {self} must return as many arrays as `result_shape_dtypes` has, "
+                f"{tree.shown(self.out_tree)}; it returned {tree.shown(found)}{tree.difference(self.out_tree, found)}"
             )
         return leaves
 
