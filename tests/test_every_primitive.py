@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.every_primitive import applications, classes_in, holding, programs
 from tinyjax import ir, transforms
-from tinyjax.errors import CallbackError, ForwardModeError, MissingRuleError, UnsupportedError
-from tinyjax.ir import BatchAxis, Jaxpr
+from tinyjax.contexts.abstract import AbstractContext
+from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.errors import CallbackError, ForwardModeError, MissingRuleError, TinyjaxError, UnsupportedError
+from tinyjax.ir import BatchAxis, Jaxpr, ShapedArray
+from tinyjax.ir.dtypes import DType
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shapes import Shape
 from tinyjax.testing import check_laws
 
 #: What doesn't compute anything.
@@ -24,6 +31,35 @@ def test_every_primitive_occurs() -> None:
     names = {cls.name for cls in ir.STANDARD if issubclass(cls, Primitive)}
     occurring = {*applications(), *(name for program in holding().values() for name in classes_in(program))}
     assert names <= occurring, names - occurring
+
+
+def test_elements_of_batches_are_typed() -> None:
+    """What a primitive refuses it refuses for the elements of a batch, though with the batch's axis it may seem to fit;
+    else the types of the elements are those of its results."""
+
+    def types_of(find: Callable[[], Iterable[ShapedArray]]) -> list[tuple[Shape, DType]] | None:
+        try:
+            return [(x.shape, x.dtype) for x in find()]
+        except TinyjaxError:
+            return None
+
+    def batched(primitive: Primitive, avals: Sequence[ShapedArray], axes: Sequence[int | None], size: int) -> Any:
+        ctx = BatchContext(AbstractContext(), BatchAxis(size))
+        return map(ctx.aval, ctx.bind(primitive, *map(Batched, avals, axes)))
+
+    wrong, seen = [], 0
+    for primitive, avals in itertools.chain.from_iterable(each[:3] for each in applications().values()):
+        for axes in itertools.product((None, 0), repeat=len(avals)):
+            sizes = {x.shape[:1] for x, at in zip(avals, axes, strict=True) if at == 0}
+            if len(sizes) != 1 or sizes == {()}:
+                continue
+            each = [x if at is None else ShapedArray(x.shape[1:], x.dtype) for x, at in zip(avals, axes, strict=True)]
+            found = types_of(partial(batched, primitive, avals, axes, *next(iter(sizes))))
+            if found != types_of(partial(primitive.type_of, *each)):
+                wrong.append(f"{primitive} of {', '.join(map(str, avals))} along {axes}")
+            seen += found is None
+    assert not wrong, "\n".join(wrong)
+    assert seen > 50
 
 
 @pytest.mark.sweep

@@ -239,6 +239,7 @@ def _matrices() -> Iterator[Application]:
     for flags in itertools.product((False, True), repeat=5):
         yield from _each([triangular.TriangularSolve(*flags)], (2, 2), (2, 2))
     yield from _each([solutions.Solve()], (2, 3, 3), (2, 3, 1))
+    yield from _each([solutions.Stein()], (2, 3), (2, 3), (3, 2), (2, 2), (2, 2), (3, 2))
     for dtype in ALL:
         yield solutions.Pinv(), _avals([dtype, real_dtype(dtype)], (2, 3), ())
     yield from _each([factorizations.HouseholderProduct()], (3, 2), (2,))

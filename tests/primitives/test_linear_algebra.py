@@ -196,6 +196,15 @@ def test_errors(primitive: Primitive, types: str, error: type[TinyjaxError], mes
         primitive.type_of(*map(aval, types.split()))
 
 
+def test_derivatives_of_exchanged_columns() -> None:
+    """Of matrices with more columns than rows, where jax takes the others for those that there were: A P = Q R."""
+    x, t = general([aval("complex128[2,2,3]")] * 2, np.random.default_rng(2))
+    (q, r, order), (tq, tr, _) = tj.jvp(lambda x: lax.linalg.qr(x, pivoting=True), (x,), (t,))
+    assert np.any(np.sort(order, -1) != order)
+    expected = np.take_along_axis(t, np.asarray(order)[:, None], -1)
+    np.testing.assert_allclose(np.asarray(tq) @ r + np.asarray(q) @ tr, expected)
+
+
 def test_derivatives_that_are_not_there() -> None:
     x = np.arange(6.0).reshape(3, 2)
     with pytest.raises(UnsupportedError, match="write full_matrices=False"):

@@ -62,6 +62,8 @@ class Composite(Primitive):
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        if type(self).type_of is not Composite.type_of:  # whose errors say more than those of what it is made of
+            self.type_of(*map(ctx.aval, primals))
         duals = [Dual(x, t) for x, t in zip(primals, tangents, strict=True)]
         outs = self._decomposed(alike(ctx, JvpContext(ctx)), duals)
         return [out.primal for out in outs], [out.tangent for out in outs]

@@ -31,7 +31,7 @@ from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import kernels, numpy_values
 from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction, OneOperand, Stepwise, check_dtype
-from tinyjax.primitives.structure import check_arity, move_axis
+from tinyjax.primitives.structure import check_arity, check_elements, move_axis
 
 V = TypeVar("V")
 #: What has bits that can be read as another dtype.
@@ -130,6 +130,8 @@ class BitcastConvertType(Stepwise, OneOperand):
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
+        if ctx.aval(args[0]).ndim == 1:
+            check_elements(self, [ctx.aval(args[0])], axes)
         return ctx.bind(self, move_axis(ctx, args[0], axes[0] or 0, 0)), [0]
 
 

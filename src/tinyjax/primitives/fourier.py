@@ -22,7 +22,15 @@ from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.complex import conj
 from tinyjax.primitives.elementwise import check_dtype, mul, scale
 from tinyjax.primitives.slicing import concatenate
-from tinyjax.primitives.structure import Linear, broadcast_in_dim, check_arity, full, move_axis, shape_error
+from tinyjax.primitives.structure import (
+    Linear,
+    broadcast_in_dim,
+    check_arity,
+    check_elements,
+    full,
+    move_axis,
+    shape_error,
+)
 
 V = TypeVar("V")
 _REAL = frozenset({FLOAT32, FLOAT64})
@@ -103,6 +111,8 @@ class Fft(Linear):
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         (x,), at = args, axes[0] or 0
+        if ctx.aval(x).ndim - 1 < len(self.fft_lengths):
+            check_elements(self, [ctx.aval(x)], axes)
         if at > ctx.aval(x).ndim - 1 - len(self.fft_lengths):
             x, at = move_axis(ctx, x, at, 0), 0
         return ctx.bind(self, x), [at]

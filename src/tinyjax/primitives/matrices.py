@@ -45,6 +45,7 @@ from tinyjax.primitives.slicing import slice_in_dim
 from tinyjax.primitives.structure import (
     broadcast_in_dim,
     check_arity,
+    check_elements,
     constant_like,
     move_axis,
     shape_error,
@@ -143,9 +144,12 @@ class OfMatrices(Primitive):
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
+        avals = list(map(ctx.aval, args))
+        if any(x.ndim - (at is not None) < rank for x, at, rank in zip(avals, axes, self.ranks, strict=True)):
+            check_elements(self, avals, axes)
         moved = [
-            with_leading_axis(ctx, arg, at, axis.size, unmapped(ctx.aval(arg).shape, at))
-            for arg, at in zip(args, axes, strict=True)
+            with_leading_axis(ctx, arg, at, axis.size, unmapped(x.shape, at))
+            for arg, x, at in zip(args, avals, axes, strict=True)
         ]
         outs = ctx.bind(self, *moved)
         return outs, [0] * len(outs)

@@ -27,6 +27,7 @@ from tinyjax.primitives.structure import (
     Linear,
     check_arity,
     check_axes,
+    check_elements,
     instantiate,
     shape_error,
     with_leading_axis,
@@ -73,7 +74,10 @@ class Stack(Joint):
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
-        rest = unmapped(ctx.aval(args[0]).shape, axes[0])
+        avals = list(map(ctx.aval, args))
+        rest = unmapped(avals[0].shape, axes[0])
+        if any(unmapped(x.shape, at) != rest for x, at in zip(avals, axes, strict=True)):
+            check_elements(self, avals, axes)
         moved = [with_leading_axis(ctx, arg, at, axis.size, rest) for arg, at in zip(args, axes, strict=True)]
         return ctx.bind(Stack(self.axis + 1), *moved), [0]
 

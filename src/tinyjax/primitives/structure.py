@@ -329,6 +329,15 @@ def with_leading_axis(ctx: Context[V], x: V, at: int | None, size: int, shape: S
     return broadcast_in_dim(ctx, move_axis(ctx, x, at, 0), (size, *shape), (0,))
 
 
+def check_elements(primitive: Primitive, avals: Sequence[ShapedArray], axes: Sequence[int | None]) -> None:
+    """The error for operands of these types without their mapped axes: with these they may seem to fit."""
+    each = [
+        x if at is None else array_type(x.shape[:at] + x.shape[at + 1 :], x.dtype)
+        for x, at in zip(avals, axes, strict=True)
+    ]
+    primitive.type_of(*each)
+
+
 def broadcast_scalar(ctx: Context[V], x: V, shape: Shape) -> V:
     """x itself, or a scalar x repeated to fill `shape`."""
     return broadcast_in_dim(ctx, x, shape, ()) if ctx.aval(x).shape == () else x
