@@ -200,6 +200,7 @@ def test_derivatives_where_factors_have_none() -> None:
         (singular * (1 + 2j), singular[::-1] * 1j),
         (small, np.ones_like(small)),
         (np.array([[[0.0]], [[-2.0]]]), np.ones((2, 1, 1))),
+        (np.array([[[0j]], [[-2j]]]), np.full((2, 1, 1), 1 - 1j)),
     ):
         found, wanted = (
             (j.vjp(f, x)[1](f(x)), j.jvp(f, (x,), (t,))[1])

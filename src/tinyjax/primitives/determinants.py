@@ -204,7 +204,8 @@ class Slogdet(OfMatrices):
             return [sign, total], zero_tangents(ctx, [sign, total])
         if aval.shape[-1] < 3 and aval.dtype not in COMPLEXES:
             return [sign, total], [*zero_tangents(ctx, [sign]), _moved_by_cofactors(ctx, a, t, total)]
-        moved = reduce_sum(ctx, diagonal_of(ctx, *ctx.bind(solve, a, t)), (aval.ndim - 2,))
+        x = div(ctx, t, a) if aval.shape[-1] == 1 else ctx.bind(solve, a, t)[0]  # JAX's infinities, and no factors
+        moved = reduce_sum(ctx, diagonal_of(ctx, x), (aval.ndim - 2,))
         if aval.dtype not in COMPLEXES:
             return [sign, total], [*zero_tangents(ctx, [sign]), moved]
         along = real(ctx, moved)
