@@ -49,12 +49,20 @@ def test_elements_of_batches_are_typed() -> None:
 
     wrong, seen = [], 0
     for primitive, avals in itertools.chain.from_iterable(each[:3] for each in applications().values()):
-        for axes in itertools.product((None, 0), repeat=len(avals)):
-            sizes = {x.shape[:1] for x, at in zip(avals, axes, strict=True) if at == 0}
-            if len(sizes) != 1 or sizes == {()}:
+        for first in itertools.product((None, 0, -1), repeat=min(len(avals), 4)):
+            places = (*first, *(None for _ in avals[4:]))
+            mapped = [x for x, place in zip(avals, places, strict=True) if place is not None]
+            if not mapped or () in [x.shape for x in mapped]:
                 continue
-            each = [x if at is None else ShapedArray(x.shape[1:], x.dtype) for x, at in zip(avals, axes, strict=True)]
-            found = types_of(partial(batched, primitive, avals, axes, *next(iter(sizes))))
+            axes = [None if at is None else at % x.ndim for x, at in zip(avals, places, strict=True)]
+            sizes = {x.shape[at] for x, at in zip(avals, axes, strict=True) if at is not None}
+            if len(sizes) > 1:
+                continue
+            each = [
+                x if at is None else ShapedArray(x.shape[:at] + x.shape[at + 1 :], x.dtype)
+                for x, at in zip(avals, axes, strict=True)
+            ]
+            found = types_of(partial(batched, primitive, avals, axes, *sizes))
             if found != types_of(partial(primitive.type_of, *each)):
                 wrong.append(f"{primitive} of {', '.join(map(str, avals))} along {axes}")
             seen += found is None

@@ -31,7 +31,7 @@ from tinyjax.primitives.elementwise import Dtypes, common_shape
 from tinyjax.primitives.key_generators import ON_HOST, WIDTHS, generator_of, separated, word_count
 from tinyjax.primitives.shaping import expand_dims
 from tinyjax.primitives.stacking import stack
-from tinyjax.primitives.structure import broadcast_scalar, check_arity, move_axis, shape_error
+from tinyjax.primitives.structure import broadcast_scalar, check_arity, check_elements, move_axis, shape_error
 from tinyjax.primitives.threefry import Discrete, expect_dtype
 from tinyjax.primitives.threefry_values import FEW, few_bits, few_keys, hashes, key_with
 
@@ -285,6 +285,8 @@ class RandomFoldIn(Discrete):
         alike = {(aval.shape, at) for aval, at in zip(avals, axes, strict=True) if aval.shape}
         if len(alike) == 1:  # mapped alike, or one of them is a scalar
             return ctx.bind(self, *args), [at for _, at in alike]
+        if len({x.ndim - (at is not None) for x, at in zip(avals, axes, strict=True)} - {0}) > 1:
+            check_elements(self, avals, axes)
         # What isn't mapped keeps an axis of size 1: where bits are made of the first of several keys or numbers, it
         # matters how many there are.
         moved = [
