@@ -467,6 +467,33 @@ def test_select_is_refused_where_branches_have_effects() -> None:
     assert "write" in str(tj.make_jaxpr(tj.vmap(f, cond="map"))(BATCH > 0))
 
 
+def test_elements_show_what_their_own_branch_shows() -> None:
+    seen: list[float] = []
+
+    def shown(x: Array) -> Array:
+        tj.debug.callback(lambda y: seen.append(float(y)), x * 2.0)
+        return tnp.sin(x)
+
+    def plain(x: Array) -> Array:
+        return lax.cond(x > 0.0, shown, lambda y: y, x)
+
+    def within_jit(x: Array) -> Array:
+        return lax.cond(x > 0.0, tj.jit(shown), lambda y: y, x)
+
+    xs = tnp.asarray(np.array([1.0, -1.0, 2.0]))
+    for f in (plain, within_jit):
+        for g, expected in (
+            (tj.vmap(f), [np.sin(1.0), -1.0, np.sin(2.0)]),
+            (tj.jit(tj.vmap(tj.grad(f))), [np.cos(1.0), 1.0, np.cos(2.0)]),
+        ):
+            seen.clear()
+            np.testing.assert_allclose(np.asarray(g(xs)), expected)
+            assert sorted(seen) == [2.0, 4.0]
+    text = str(tj.make_jaxpr(tj.vmap(plain))(xs))
+    assert text.count("sin") == 1
+    assert text.index("sin") > text.index("length=3")  # on the whole batch, after the turns
+
+
 # Mistakes.
 
 

@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.control.branches import any_of, divide, of_one_type, pick_outputs
+from tinyjax.control.callbacks import DebugEffect
 from tinyjax.control.one_by_one import one_by_one
 from tinyjax.control.together import check_together
 from tinyjax.errors import BatchedPredicateError, LinearityError, ParameterError, TypingError
@@ -36,6 +37,7 @@ from tinyjax.primitives.structure import broadcast_in_dim, constant_like, move_a
 from tinyjax.stack import with_room
 from tinyjax.transforms.batch import batch, place_axis
 from tinyjax.transforms.checkify import noted_after
+from tinyjax.transforms.dce import dce
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.transpose import transpose_linear
 from tinyjax.transforms.unread import evaluate
@@ -128,6 +130,8 @@ class Cond(Primitive):
         if staying == [CheckEffect()]:  # only those of the branch that is taken are meant
             outs = noted_after(BatchContext(ctx, axis), self, list(map(Batched, args, axes)))
             return [out.value for out in outs], [out.axis for out in outs]
+        if staying == [DebugEffect()]:
+            return self._shown(ctx, axis, args, axes)
         effects = sorted(map(str, staying))
         if effects:
             raise BatchedPredicateError(
@@ -156,6 +160,18 @@ class Cond(Primitive):
             chosen.append(select_n(ctx, which, *placed))
             out_axes.append(0)
         return chosen, out_axes
+
+    def _shown(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        """Branches that show what they compute: the elements take turns to show it, each in its own branch only."""
+        silent = Cond(tuple([_without_shows(branch) for branch in self.branches]))
+        shows = Cond(tuple([dce(Jaxpr(branch.invars, branch.eqns, ())) for branch in self.branches]))
+        reduced = not axis_names(shows.effects).isdisjoint(names_of(axis))
+        if reduced or DebugEffect() in silent.effects:  # the latter in a call or a loop
+            return self._map(ctx, axis, args, axes)
+        one_by_one(shows, ctx, axis, args, axes)
+        return silent._select(ctx, axis, args, axes)
 
     def _guarded(
         self, ctx: Context[V], axis: BatchAxis, index: V, i: int, operands: Sequence[Batched[V]]
@@ -220,6 +236,12 @@ class Cond(Primitive):
         transposed = [pick_outputs(transpose_linear(branch, linear, nonzero).jaxpr, marks) for branch in self.branches]
         given = [index, *known_operands(operands), *without_zeros(cotangents)]
         return [None, *cotangents_of(operands, ctx.bind(Cond(of_one_type(transposed)), *given), marks)]
+
+
+def _without_shows(branch: Jaxpr) -> Jaxpr:
+    """A branch without the equations that do nothing but show something."""
+    kept = [eqn for eqn in branch.eqns if eqn.outvars or eqn.effects != {DebugEffect()}]
+    return Jaxpr(branch.invars, tuple(kept), branch.outvars)
 
 
 def _where(ctx: Context[V]) -> str:
