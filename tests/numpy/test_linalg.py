@@ -201,6 +201,7 @@ def test_derivatives_where_factors_have_none() -> None:
         (small, np.ones_like(small)),
         (np.array([[[0.0]], [[-2.0]]]), np.ones((2, 1, 1))),
         (np.array([[[0j]], [[-2j]]]), np.full((2, 1, 1), 1 - 1j)),
+        (small[:2] * (1 + 0j), np.ones((2, 2, 2), "complex128")),
     ):
         found, wanted = (
             (j.vjp(f, x)[1](f(x)), j.jvp(f, (x,), (t,))[1])

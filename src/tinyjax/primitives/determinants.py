@@ -202,10 +202,12 @@ class Slogdet(OfMatrices):
         aval = ctx.aval(a)
         if isinstance(t, Zero) or not aval.shape[-1]:
             return [sign, total], zero_tangents(ctx, [sign, total])
-        if aval.shape[-1] < 3 and aval.dtype not in COMPLEXES:
-            return [sign, total], [*zero_tangents(ctx, [sign]), _moved_by_cofactors(ctx, a, t, total)]
-        x = div(ctx, t, a) if aval.shape[-1] == 1 else ctx.bind(solve, a, t)[0]  # JAX's infinities, and no factors
-        moved = reduce_sum(ctx, diagonal_of(ctx, x), (aval.ndim - 2,))
+        if aval.shape[-1] == 1:
+            moved = reduce_sum(ctx, div(ctx, t, a), (aval.ndim - 2, aval.ndim - 1))
+        elif aval.shape[-1] == 2:
+            moved = _moved_by_cofactors(ctx, a, t, total)
+        else:
+            moved = reduce_sum(ctx, diagonal_of(ctx, *ctx.bind(solve, a, t)), (aval.ndim - 2,))
         if aval.dtype not in COMPLEXES:
             return [sign, total], [*zero_tangents(ctx, [sign]), moved]
         along = real(ctx, moved)
@@ -214,16 +216,16 @@ class Slogdet(OfMatrices):
 
 
 def _moved_by_cofactors(ctx: Context[V], a: V, t: V, total: V) -> V:
-    """How the logarithm of the determinant of up to two rows moves. Where it isn't finite, the signs of infinities and
+    """How the logarithm of the determinant of two rows moves. Where it isn't finite, the signs of infinities and
     what is nan are those of the cofactors over the determinant, as in JAX; elsewhere these might overflow."""
     aval = ctx.aval(a)
     axes = aval.ndim - 2, aval.ndim - 1
-    one, zero = constant_like(ctx, total, 1), constant_like(ctx, total, 0)
-    odd = ne(ctx, sub(ctx, total, total), zero)
+    odd = ne(ctx, sub(ctx, total, total), constant_like(ctx, total, 0))
     inverse = transposed(ctx, *ctx.bind(solve, a, eye_like(ctx, a)))
     everywhere = broadcast_in_dim(ctx, odd, aval.shape, tuple(range(aval.ndim - 2)))
     weights = select(ctx, everywhere, small_cofactors(ctx, a), inverse)
-    below = select(ctx, odd, ctx.bind(det, a)[0], one)
+    (below,) = ctx.bind(det, a)
+    below = select(ctx, odd, below, constant_like(ctx, below, 1))
     return div(ctx, reduce_sum(ctx, mul(ctx, weights, t), axes), below)
 
 

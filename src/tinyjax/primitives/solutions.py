@@ -161,8 +161,8 @@ class Stein(OfMatrices):
         (x,) = ctx.bind(self, *primals)
         if not isinstance(tl, Zero):
             half = matmul(ctx, adjoint(ctx, tl), left)
-            kept = matmul(ctx, matmul(ctx, x, right), adjoint(ctx, right))
-            total = _plus(ctx, total, matmul(ctx, add(ctx, half, adjoint(ctx, half)), kept))
+            moved = matmul(ctx, add(ctx, half, adjoint(ctx, half)), x)
+            total = _plus(ctx, total, matmul(ctx, matmul(ctx, moved, right), adjoint(ctx, right)))
         if not isinstance(tr, Zero):
             half = matmul(ctx, tr, adjoint(ctx, right))
             kept = matmul(ctx, adjoint(ctx, left), matmul(ctx, left, x))
@@ -286,8 +286,10 @@ class Pinv(OfMatrices):
             lost = sub(ctx, lost, product(a, p, lost))
             lost = sub(ctx, lost, product(lost, p, a))
             lh, moved = adjoint(ctx, lost), product(p, t)
-            rows = sub(ctx, add(ctx, first, product(p, ph, moved, lh)), product(first, a, p))
-            columns = sub(ctx, add(ctx, second, product(lh, t, p, ph, p)), product(p, a, second))
+            first = product(p, ph, add(ctx, th, matmul(ctx, moved, lh)))
+            second = product(add(ctx, th, matmul(ctx, lh, product(t, p))), ph, p)
+            rows = sub(ctx, first, product(first, a, p))
+            columns = sub(ctx, second, product(p, a, second))
             u, w, v = self._coupling(ctx, a, rtol)
             (rows,) = ctx.bind(stein, lh, p, u, w, v, adjoint(ctx, rows))
             (columns,) = ctx.bind(stein, lost, ph, v, w, u, columns)
