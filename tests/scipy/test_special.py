@@ -179,6 +179,16 @@ def test_exponential_integrals() -> None:
     np.testing.assert_allclose(single, special.expi([0.5, 20, 60]), 1e-5)
 
 
+def test_integrals_of_several_orders_at_one_place() -> None:
+    orders = np.arange(3)
+    for x in (0.5, 1.5):
+        np.testing.assert_allclose(np.asarray(ours.expn(orders, x)), special.expn(orders, x), 1e-12)
+    slope = grad(lambda x: ours.expn(orders, x).sum())(1.5)
+    np.testing.assert_allclose(
+        slope, -np.exp(-1.5) * (1 + 1 / 1.5) / 1.5 - special.expn(orders[1:] - 1, 1.5).sum(), 1e-12
+    )
+
+
 def test_combinations() -> None:
     n, k = (grid.ravel() for grid in np.meshgrid([-1.0, 0, 1, 5, 30.5], [-1.0, 0, 1, 4, 31]))
     np.testing.assert_allclose(np.asarray(ours.comb(n, k)), special.comb(n, k), 1e-12)

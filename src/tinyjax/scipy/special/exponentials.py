@@ -39,7 +39,7 @@ def expn(n: Nested, x: Nested) -> Array:
     >>> expn(2, 1.0)
     Array(0.14849551, dtype=float64)
     """
-    order, found = strong_floats("expn", tnp.asarray(n), tnp.asarray(x))
+    order, found = tnp.broadcast_arrays(*strong_floats("expn", tnp.asarray(n), tnp.asarray(x)))
     return _integral(lax.stop_gradient(order), found)
 
 
@@ -104,7 +104,11 @@ def _far(n: Array, x: Array) -> Array:
 
 def _expn_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
     (n, x), (_, t) = primals, tangents
-    return _expn(n, x), -t * _expn(lax.max(n - 1, lax.full_like(n, 0)), x)
+    # The order before 0 has a formula; elsewhere it is given a number where it has derivatives.
+    own = (n == 0) & (x >= 0)
+    place = tnp.where(own, x, lax.full_like(x, 1))
+    before = (1 / place + 1 / (place * place)) * lax.exp(-place)
+    return _expn(n, x), -t * tnp.where(own, before, _expn(lax.max(n - 1, lax.full_like(n, 0)), x))
 
 
 _expn.defjvp(_expn_jvp)
