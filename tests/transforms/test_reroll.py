@@ -73,6 +73,42 @@ def test_rows_of_an_array_are_left_in_it() -> None:
     assert names(rolled) == ["scan"]
 
 
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_rows_along_any_axis(axis: int) -> None:
+    """As a loop over time reads and joins them, whichever axis time is."""
+    steps = 12
+
+    def f(w: Array, x: Array) -> Array:
+        h, found = tnp.zeros((2, 3)), []
+        for t in range(steps):
+            h = tnp.tanh(x[(slice(None),) * axis + (t,)] + h @ w)
+            found.append(h)
+        return tnp.stack(found, axis)
+
+    shape = [(steps, 2, 3), (2, steps, 3), (2, 3, steps)][axis]
+    for g, count in (f, 1), (tj.grad(lambda w, x: tnp.sum(f(w, x) ** 2), (0, 1)), 2):
+        j = program(g, M, ShapedArray(shape, "float64"))
+        rolled = transforms.reroll(j)
+        assert len(loops(rolled)) == count
+        assert len(rolled.eqns) < 24 * count
+        args = numbers(j.in_avals)
+        assert_close(run(rolled, args), run(j, args))
+
+
+def test_keys_that_are_handed_on() -> None:
+    def f(key: Array, x: Array) -> Array:
+        for _ in range(12):
+            key, own = tj.random.split(key)
+            x = tnp.sin(x) * tj.random.normal(own, (3,))
+        return x
+
+    j = tj.make_jaxpr(f)(tj.random.key(1), np.ones(3)).jaxpr
+    rolled = transforms.reroll(j)
+    assert loops(rolled)
+    assert_close(tj.eval_jaxpr(rolled, (), tj.random.key(1), np.ones(3)), [f(tj.random.key(1), np.ones(3))])
+    assert ir.parse(str(rolled)) == rolled
+
+
 @pytest.mark.parametrize("back", [1, 2, 3])
 def test_values_of_earlier_blocks(back: int) -> None:
     def f(*xs: Array) -> Any:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.primitives.elementwise import Add
 from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.structure import full
 from tinyjax.transforms.rebuild import Rebuilding, count_reads, rewritten
+
+#: Along which axis rows lie, and those that there are by position.
+_Rows: TypeAlias = tuple[int, dict[int, Var]]
 
 
 def stacked_sums(jaxpr: Jaxpr) -> Jaxpr:
@@ -27,53 +31,56 @@ def stacked_sums(jaxpr: Jaxpr) -> Jaxpr:
         return jaxpr
 
     def change(ctx: Rebuilding, eqn: Eqn, now: Callable[[Atom], Atom]) -> Sequence[Atom] | None:
-        rows = sums.get(eqn.outvars[0].index) if eqn.outvars else None
-        if rows is None:
+        found = sums.get(eqn.outvars[0].index) if eqn.outvars else None
+        if found is None:
             return None
         (out,) = eqn.outvars
+        axis, rows = found
         parts: list[Atom] = []
-        empty = out.aval.of_shape((1, *out.aval.shape[1:]))
-        zero = None if len(rows) == out.aval.shape[0] else full(ctx, empty, 0)
-        for i in range(out.aval.shape[0]):
+        size = out.aval.shape[axis]
+        empty = out.aval.of_shape((*out.aval.shape[:axis], 1, *out.aval.shape[axis + 1 :]))
+        zero = None if len(rows) == size else full(ctx, empty, 0)
+        for i in range(size):
             part = now(rows[i]) if i in rows else zero
             if part is not None:
                 parts.append(part)
-        return [ctx.converted(ctx.bind(Concatenate(0), *parts)[0], out.aval)]
+        return [ctx.converted(ctx.bind(Concatenate(axis), *parts)[0], out.aval)]
 
     return rewritten(jaxpr, change)
 
 
-def _padded_sums(jaxpr: Jaxpr) -> dict[int, dict[int, Var]]:
-    """The variables that are such sums of several rows, and no part of another one; and their rows by position."""
+def _padded_sums(jaxpr: Jaxpr) -> dict[int, _Rows]:
+    """The variables that are such sums of several rows, and no part of another one; and their rows."""
     reads = count_reads(jaxpr)
-    rows: dict[int, dict[int, Var]] = {}
+    found: dict[int, _Rows] = {}
     for eqn in jaxpr.eqns:
         padded = _padded(eqn)
         if padded is not None:
-            rows[eqn.outvars[0].index] = padded
+            found[eqn.outvars[0].index] = padded
         elif type(eqn.primitive) is Add:
             x, y = eqn.invars
             if not isinstance(x, Var) or not isinstance(y, Var) or x.index == y.index:
                 continue
-            a, b = rows.get(x.index), rows.get(y.index)
-            if a is None or b is None or reads[x.index] > 1 or reads[y.index] > 1:
+            a, b = found.get(x.index), found.get(y.index)
+            if a is None or b is None or a[0] != b[0] or reads[x.index] > 1 or reads[y.index] > 1:
                 continue
-            small, large = sorted((a, b), key=len)
+            small, large = sorted((a[1], b[1]), key=len)
             if large.keys().isdisjoint(small):
-                del rows[x.index], rows[y.index]
+                del found[x.index], found[y.index]
                 large.update(small)
-                rows[eqn.outvars[0].index] = large
-    return {index: found for index, found in rows.items() if len(found) > 1}
+                found[eqn.outvars[0].index] = a[0], large
+    return {index: rows for index, rows in found.items() if len(rows[1]) > 1}
 
 
-def _padded(eqn: Eqn) -> dict[int, Var] | None:
+def _padded(eqn: Eqn) -> _Rows | None:
     primitive = eqn.primitive
     if type(primitive) is not Pad:
         return None
     row, zero = eqn.invars
-    if not isinstance(row, Var) or not isinstance(zero, Literal) or zero.value or row.aval.shape[:1] != (1,):
+    if not isinstance(row, Var) or not isinstance(zero, Literal) or zero.value:
         return None
-    (low, high, _), *others = primitive.padding_config
-    if low < 0 or high < 0 or low + high == 0 or any(entry != (0, 0, 0) for entry in others):
+    padded = [axis for axis, entry in enumerate(primitive.padding_config) if entry != (0, 0, 0)]
+    if len(padded) != 1 or row.aval.shape[padded[0]] != 1:
         return None
-    return {low: row}
+    low, high, _ = primitive.padding_config[padded[0]]
+    return (padded[0], {low: row}) if low >= 0 and high >= 0 else None

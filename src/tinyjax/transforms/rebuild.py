@@ -11,6 +11,7 @@ from typing_extensions import override
 from tinyjax.contexts.casts import cast_operands
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import KEYS
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.naming import InputNames
@@ -115,14 +116,19 @@ class Rebuilding(Context[Atom]):
 
 
 def constant_atom(ctx: Context[Atom], value: ConcreteValue | Literal) -> Atom:
-    """A value in a program: a literal if it is a scalar, or else what a `constant` equation gives."""
+    """A value in a program: a literal if it is a number, or else what a `constant` equation gives."""
     if isinstance(value, Literal):
         return value
-    return literal_of(value) if value.aval.shape == () else ctx.bind(Constant(value.frozen_copy()))[0]
+    return literal_of(value) if is_number(value.aval) else ctx.bind(Constant(value.frozen_copy()))[0]
+
+
+def is_number(aval: ShapedArray) -> bool:
+    """Whether a literal can hold what has this type: a scalar that is no key."""
+    return aval.shape == () and aval.dtype not in KEYS
 
 
 def literal_of(value: ConcreteValue) -> Literal:
-    """The literal for a scalar, of the same type."""
+    """The literal for a number, of the same type."""
     return Literal(python_scalar(np.asarray(value.data).reshape(1)[0], value.aval.dtype), value.aval)
 
 

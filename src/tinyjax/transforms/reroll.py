@@ -18,6 +18,7 @@ from tinyjax.transforms.early import early
 from tinyjax.transforms.found_loops import Repeat, Repeats
 from tinyjax.transforms.joined import joined_at_once
 from tinyjax.transforms.late import late
+from tinyjax.transforms.leading_rows import leading_rows
 from tinyjax.transforms.layered import loop_bodies, parted, stacked_loops
 from tinyjax.transforms.near_repeats import Stopped, near_runs
 from tinyjax.transforms.numbers_apart import numbers_apart
@@ -39,7 +40,7 @@ def rerolled(
     others is noted there. `bordered`: stacks of its inputs and results are made by who calls it, and scalars may be
     added in another order."""
     jaxpr = stacked_loops(jaxpr) if bordered else jaxpr
-    given = parts_of_one_number(joined_at_once(stacked_sums(numbers_apart(jaxpr))))
+    given = parts_of_one_number(leading_rows(joined_at_once(stacked_sums(numbers_apart(jaxpr)))))
     result, repeats = _Rolling(sums_of_stacks(given) if bordered else given, at_least, stopped, bordered).roll()
     return (without_unread(result), repeats) if repeats else (jaxpr, repeats)
 

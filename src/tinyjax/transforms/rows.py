@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
+from tinyjax.ir.shapes import inserted
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
 from tinyjax.primitives.stacking import Stack, Unstack
@@ -103,34 +104,36 @@ def takes_apart(eqn: Eqn) -> bool:
     return type(eqn.primitive) is Unstack and eqn.primitive.axis == 0
 
 
-def row_of(eqn: Eqn) -> int | None:
-    """Which row an equation takes, as an array with a leading axis of size 1; None: it does something else."""
+def row_of(eqn: Eqn, axis: int = 0) -> int | None:
+    """Which row along an axis an equation takes, as an array with one of size 1; None: it does something else."""
     primitive = eqn.primitive
-    if type(primitive) is not Slice or primitive.strides is not None:
+    if type(primitive) is not Slice or not {1}.issuperset(primitive.strides or ()):
         return None
     shape = eqn.invars[0].aval.shape
     starts, limits = primitive.start_indices, primitive.limit_indices
-    if not shape or shape[0] < 2 or any(starts[1:]) or limits[1:] != shape[1:] or limits[0] != starts[0] + 1:
+    if len(shape) <= axis or shape[axis] < 2 or limits[axis] != starts[axis] + 1:
         return None
-    return starts[0]
+    others = all(i == axis or (starts[i] == 0 and limits[i] == size) for i, size in enumerate(shape))
+    return starts[axis] if others else None
 
 
-def drops(eqn: Eqn) -> bool:
-    """Whether it only drops the leading axis."""
+def drops(eqn: Eqn, axis: int = 0) -> bool:
+    """Whether it only drops this axis."""
     primitive, shape = eqn.primitive, eqn.invars[0].aval.shape
     if type(primitive) is Squeeze:
-        return primitive.dimensions == (0,)
+        return primitive.dimensions == (axis,)
     if type(primitive) is ReduceSum:  # of one row, as where a stack is differentiated
-        return primitive.axes == (0,) and shape[0] == 1
-    return type(primitive) is Reshape and shape[:1] == (1,) and primitive.new_sizes == shape[1:]
+        return primitive.axes == (axis,) and shape[axis] == 1
+    return type(primitive) is Reshape and shape == inserted(primitive.new_sizes, axis, 1)
 
 
-def expands(eqn: Eqn) -> bool:
-    """Whether it only adds a leading axis."""
+def expands(eqn: Eqn, axis: int = 0) -> bool:
+    """Whether it only adds this axis."""
     primitive, shape = eqn.primitive, eqn.invars[0].aval.shape
     if type(primitive) is BroadcastInDim:
-        return primitive.shape == (1, *shape) and primitive.broadcast_dimensions == tuple(range(1, len(shape) + 1))
-    return type(primitive) is Reshape and primitive.new_sizes == (1, *shape)
+        others = tuple(i for i in range(len(shape) + 1) if i != axis)
+        return primitive.shape == inserted(shape, axis, 1) and primitive.broadcast_dimensions == others
+    return type(primitive) is Reshape and primitive.new_sizes == inserted(shape, axis, 1)
 
 
 def reshapes(eqn: Eqn) -> bool:

@@ -34,7 +34,7 @@ _KINDS: Final = {
     "call": rf"{_NAME}(?:\.{_NAME})*\(",  # Record(
     "key": rf"{_NAME}=(?!=)",  # a parameter's name
     "member": rf"{_NAME}(?:\.{_NAME})+(?:\|\w+)*",  # Mode.CLIP
-    "word": rf"{_NAME}(?:-{_NAME})*(?=[^\w\[]|\[(?!{_SIZES}\])|\Z)|<{_NAME}>",
+    "word": rf"{_NAME}(?:-{_NAME})*(?=[^\w\[]|\[(?!{_SIZES}\])|\Z)(?!<\w+>\[)|<{_NAME}>",
     "aval": _AVAL,
     "reference": r"@\w+",
     "angled": _ANGLED,  # <function f at 0x7f>
