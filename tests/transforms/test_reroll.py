@@ -89,8 +89,8 @@ def test_rows_along_any_axis(axis: int) -> None:
     for g, count in (f, 1), (tj.grad(lambda w, x: tnp.sum(f(w, x) ** 2), (0, 1)), 2):
         j = program(g, M, ShapedArray(shape, "float64"))
         rolled = transforms.reroll(j)
-        assert len(loops(rolled)) == count
-        assert len(rolled.eqns) < 24 * count
+        assert len(loops(rolled)) >= count
+        assert len(rolled.eqns) < 30 * count
         args = numbers(j.in_avals)
         assert_close(run(rolled, args), run(j, args))
 
