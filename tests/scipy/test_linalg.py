@@ -90,6 +90,32 @@ def test_polar() -> None:
         np.testing.assert_allclose(u.conj().mT @ u, np.eye(3), atol=1e-12)
 
 
+@pytest.mark.parametrize("side", ["right", "left"])
+@pytest.mark.parametrize("a", [np.eye(3), C, C[:2], A[:, :2]], ids=["equal", "complex", "wide", "tall"])
+def test_derivatives_of_polar(a: HostArray, side: str) -> None:
+    """Also where singular values are equal; the second ones against differences of the first."""
+    t = (C if np.iscomplexobj(a) else A)[: a.shape[0], : a.shape[1]] * 0.3
+
+    def tangent(x: Any) -> Any:
+        return tj.jvp(lambda x: ours.polar(x, side), (x,), (t,))[1]
+
+    if (a.shape[0] >= a.shape[1]) == (side == "right"):  # JAX has no others
+        _, expected = jax.jvp(lambda x: theirs.polar(x, side), (a,), (t,))
+        for got, want in zip(tangent(a), expected, strict=True):
+            np.testing.assert_allclose(got, want, 1e-9, 1e-12)
+    h = 1e-5
+    near = zip(tj.jvp(tangent, (a,), (t,))[1], tangent(a + h * t), tangent(a - h * t), strict=True)
+    for second, after, before in near:
+        np.testing.assert_allclose(second, (after - before) / (2 * h), 1e-5, 1e-7)
+
+
+def test_tangents_of_factors_of_what_has_none() -> None:
+    """nan below the diagonal, and zeros above it, as in JAX."""
+    x, t = np.diag([1.0, -1.0, 2.0]), np.ones((3, 3))
+    _, expected = jax.jvp(theirs.cholesky, (x,), (t,))
+    np.testing.assert_array_equal(tj.jvp(ours.cholesky, (x,), (t,))[1], expected)
+
+
 def test_what_is_not_finite_has_no_polar_decomposition() -> None:
     """As in JAX, also where LAPACK's singular vectors of such a matrix are finite."""
     for bad in (np.inf, -np.inf, np.nan):

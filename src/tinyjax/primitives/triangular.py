@@ -72,7 +72,8 @@ class Cholesky(OfMatrices):
             return [factor], zero_tangents(ctx, [factor])
         right = solve_triangular(ctx, factor, t, left_side=False, lower=True, transpose_a=True, conjugate_a=True)
         whole = tril(ctx, solve_triangular(ctx, factor, right, left_side=True, lower=True))
-        return [factor], [matmul(ctx, factor, half_diagonal(ctx, whole))]
+        # Above the diagonal are zeros also where the factor is nan.
+        return [factor], [tril(ctx, matmul(ctx, factor, half_diagonal(ctx, whole)))]
 
 
 @final

@@ -237,7 +237,11 @@ class _Folding:
             return literal_of(value)
         elements = np.asarray(value.data)
         self._ctx.cursor.source = None
-        if elements.size and value.dtype not in KEYS and elements.tobytes() == elements.ravel()[:1].tobytes() * elements.size:
+        if (
+            elements.size
+            and value.dtype not in KEYS
+            and elements.tobytes() == elements.ravel()[:1].tobytes() * elements.size
+        ):
             scalar = ConcreteValue(elements.ravel()[0:1].reshape(()), array_type((), value.dtype, value.aval.weak_type))
             return self._ctx.bind(BroadcastInDim(value.shape, ()), literal_of(scalar))[0]
         return self._ctx.constant(value)

@@ -111,9 +111,7 @@ def _joined(jaxpr: Jaxpr) -> dict[int, tuple[int, Sequence[Atom]]]:
             found[eqn.outvars[0].index] = primitive.axis, eqn.invars
         elif type(primitive) is Concatenate and primitive.dimension and len(eqn.invars) >= _LEAST:
             parts = [made.get(atom.index) if isinstance(atom, Var) else None for atom in eqn.invars]
-            rows = [
-                part.invars[0] for part in parts if part is not None and _expands_along(part, primitive.dimension)
-            ]
+            rows = [part.invars[0] for part in parts if part is not None and _expands_along(part, primitive.dimension)]
             if len(rows) == len(parts):
                 found[eqn.outvars[0].index] = primitive.dimension, rows
         elif len(eqn.outvars) == 1 and len(eqn.invars) == 1:

@@ -18,8 +18,8 @@ from tinyjax.transforms.early import early
 from tinyjax.transforms.found_loops import Repeat, Repeats
 from tinyjax.transforms.joined import joined_at_once
 from tinyjax.transforms.late import late
-from tinyjax.transforms.leading_rows import leading_rows
 from tinyjax.transforms.layered import loop_bodies, parted, stacked_loops
+from tinyjax.transforms.leading_rows import leading_rows
 from tinyjax.transforms.near_repeats import Stopped, near_runs
 from tinyjax.transforms.numbers_apart import numbers_apart
 from tinyjax.transforms.one_number import parts_of_one_number

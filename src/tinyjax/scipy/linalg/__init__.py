@@ -5,7 +5,6 @@ from tinyjax.scipy.linalg.decompositions import cho_factor as cho_factor
 from tinyjax.scipy.linalg.decompositions import cholesky as cholesky
 from tinyjax.scipy.linalg.decompositions import lu as lu
 from tinyjax.scipy.linalg.decompositions import lu_factor as lu_factor
-from tinyjax.scipy.linalg.decompositions import polar as polar
 from tinyjax.scipy.linalg.decompositions import qr as qr
 from tinyjax.scipy.linalg.decompositions import qr_multiply as qr_multiply
 from tinyjax.scipy.linalg.decompositions import svd as svd
@@ -36,6 +35,7 @@ from tinyjax.scipy.linalg.patterns import fiedler as fiedler
 from tinyjax.scipy.linalg.patterns import fiedler_companion as fiedler_companion
 from tinyjax.scipy.linalg.patterns import hankel as hankel
 from tinyjax.scipy.linalg.patterns import leslie as leslie
+from tinyjax.scipy.linalg.polar import polar as polar
 from tinyjax.scipy.linalg.spectral import eigh as eigh
 from tinyjax.scipy.linalg.spectral import eigh_tridiagonal as eigh_tridiagonal
 from tinyjax.scipy.linalg.spectral import hessenberg as hessenberg
