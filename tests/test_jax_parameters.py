@@ -238,7 +238,11 @@ X = np.arange(6.0).reshape(2, 3)
         lambda j, np_: j.lax.scan(lambda c, x: (c + x, c), np.zeros(3), X, _split_transpose=True),
         lambda j, np_: j.lax.broadcast_in_dim(X, (3, 4, 2), (2, 0)),
         lambda j, np_: (np_.array(range(5)), np_.asarray(range(0)).shape, np_.array(range(3), "float32")),
-        lambda j, np_: (np_.polyadd(X, X[:1]), np_.polysub(X[1:], X)),  # several polynomials, which NumPy doesn't align
+        lambda j, np_: (
+            np_.polyadd(X, X[:1]),
+            np_.polysub(X[1:], X),
+            np_.polyadd(X, X[0, :1]),
+        ),  # several polynomials, which NumPy doesn't align
         lambda j, np_: np_.cov(X, None, True, False, None, None, None, "float32"),
         lambda j, np_: np_.corrcoef(X, None, True, "float32"),
         lambda j, np_: np_.nanmean(X, 0, None, None, False, X > 1),

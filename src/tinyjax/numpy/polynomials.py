@@ -6,7 +6,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from tinyjax.arrays.elementwise import astype, promote, promote_inexact
+from tinyjax.arrays.elementwise import astype, broadcast_to, promote, promote_inexact
 from tinyjax.arrays.shaping import integer, ravel
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import BOOL, INEXACT, INT64
@@ -62,7 +62,7 @@ def polyadd(a1: Nested, a2: Nested) -> Array:
     >>> polyadd(np.array([1, 2]), np.array([3]))
     Array([1, 5], dtype=int64)
     """
-    x, y = _aligned("polyadd", a1, a2)
+    x, y = _aligned(a1, a2)
     return x + y
 
 
@@ -73,19 +73,21 @@ def polysub(a1: Nested, a2: Nested) -> Array:
     >>> polysub(np.array([1, 2]), np.array([3]))
     Array([ 1, -1], dtype=int64)
     """
-    x, y = _aligned("polysub", a1, a2)
+    x, y = _aligned(a1, a2)
     return x - y
 
 
-def _aligned(name: str, a1: Nested, a2: Nested) -> tuple[Array, Array]:
-    """Both with as many coefficients, which are along the first axis."""
+def _aligned(a1: Nested, a2: Nested) -> tuple[Array, Array]:
+    """Both with as many coefficients, which are along the first axis; those of the shorter one are broadcast."""
     x, y = promote(_coefficients(a1), _coefficients(a2))
-    rest = x.shape[1:]
-    if y.shape[1:] != rest:
-        raise ShapeError(f"{name} takes coefficients along the first of as many axes, got {x.aval} and {y.aval}")
-    size = max(len(x), len(y))
-    x, y = (concatenate([zeros((size - len(v), *rest), v.dtype), v]) if len(v) < size else v for v in (x, y))
-    return x, y
+    return _longer(x, y), _longer(y, x)
+
+
+def _longer(x: Array, other: Array) -> Array:
+    rest, more = other.shape[1:], len(other) - len(x)
+    if more <= 0:
+        return x
+    return concatenate([zeros((more, *rest), x.dtype), broadcast_to(x, (len(x), *rest))])
 
 
 @prepared
