@@ -18,7 +18,7 @@ from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.staging import stage
 from tinyjax.contexts.watching import alike
-from tinyjax.errors import ParameterError
+from tinyjax.errors import ParameterError, TinyjaxError
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -62,10 +62,12 @@ class Composite(Primitive):
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        if type(self).type_of is not Composite.type_of:  # whose errors say more than those of what it is made of
-            self.type_of(*map(ctx.aval, primals))
         duals = [Dual(x, t) for x, t in zip(primals, tangents, strict=True)]
-        outs = self._decomposed(alike(ctx, JvpContext(ctx)), duals)
+        try:
+            outs = self._decomposed(alike(ctx, JvpContext(ctx)), duals)
+        except TinyjaxError:
+            self.type_of(*map(ctx.aval, primals))  # whose error says more than that of what it is made of
+            raise
         return [out.primal for out in outs], [out.tangent for out in outs]
 
     @override
