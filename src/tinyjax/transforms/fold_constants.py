@@ -9,7 +9,7 @@ import numpy as np
 
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import KEYS, SUPPORTED
+from tinyjax.ir.dtypes import SUPPORTED
 from tinyjax.ir.holding import ProgramT, changed
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import Primitive
@@ -26,7 +26,7 @@ from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.structure import BroadcastInDim
 from tinyjax.transforms.arguments import whole
 from tinyjax.transforms.decided import SHORTCUTS, ShortcutRule
-from tinyjax.transforms.rebuild import Rebuilding, bottom_up, count_vars, is_number, literal_of, on_closed, read
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up, count_vars, literal_of, on_closed, read
 
 #: By default nothing is folded that takes or makes an array of more elements.
 MAX_SIZE: Final = 1024
@@ -181,7 +181,7 @@ class _Folding:
         scalars: list[Literal | None] = []
         for atom in eqn.invars:
             value = self._known.get(atom.index) if isinstance(atom, Var) else _EVALUATION.constant(atom)
-            scalars.append(literal_of(value) if value is not None and is_number(value.aval) else None)
+            scalars.append(literal_of(value) if value is not None and value.aval.shape == () else None)
         return rule(eqn.primitive, scalars)
 
     def _spliced(self, eqn: Eqn, program: Jaxpr) -> Iterator[Eqn]:
@@ -233,15 +233,11 @@ class _Folding:
         return atom if found is None else found
 
     def _written(self, value: ConcreteValue) -> Atom:
-        if is_number(value.aval):
+        if value.aval.shape == ():
             return literal_of(value)
         elements = np.asarray(value.data)
         self._ctx.cursor.source = None
-        if (
-            elements.size
-            and value.dtype not in KEYS
-            and elements.tobytes() == elements.ravel()[:1].tobytes() * elements.size
-        ):
+        if elements.size and elements.tobytes() == elements.ravel()[:1].tobytes() * elements.size:
             scalar = ConcreteValue(elements.ravel()[0:1].reshape(()), array_type((), value.dtype, value.aval.weak_type))
             return self._ctx.bind(BroadcastInDim(value.shape, ()), literal_of(scalar))[0]
         return self._ctx.constant(value)

@@ -116,15 +116,12 @@ class Rebuilding(Context[Atom]):
 
 
 def constant_atom(ctx: Context[Atom], value: ConcreteValue | Literal) -> Atom:
-    """A value in a program: a literal if it is a number, or else what a `constant` equation gives."""
+    """A value in a program: a literal if it is a number, or else, of keys too, what a `constant` equation gives."""
     if isinstance(value, Literal):
         return value
-    return literal_of(value) if is_number(value.aval) else ctx.bind(Constant(value.frozen_copy()))[0]
-
-
-def is_number(aval: ShapedArray) -> bool:
-    """Whether a literal can hold what has this type: a scalar that is no key."""
-    return aval.shape == () and aval.dtype not in KEYS
+    if value.aval.shape == () and value.aval.dtype not in KEYS:
+        return literal_of(value)
+    return ctx.bind(Constant(value.frozen_copy()))[0]
 
 
 def literal_of(value: ConcreteValue) -> Literal:
