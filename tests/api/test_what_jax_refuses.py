@@ -95,3 +95,6 @@ def test_opaque_residuals() -> None:
     for m in (jax, tj):
         _, pull = m.vjp(lambda x, y, m=m: x * m.numpy.sin(y), np.float64(2.0), np.float64(3.0))
         np.testing.assert_allclose(sorted(map(float, pull.opaque_residuals)), sorted([np.sin(3.0), np.cos(3.0)]))
+        assert (str(pull.in_tree), str(pull.out_tree)) == ("PyTreeDef((*, *))", "PyTreeDef(*)")
+        assert len(pull.jaxpr.eqns) >= 3
+        assert len(pull.jaxpr.outvars) == 1

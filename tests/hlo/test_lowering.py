@@ -213,6 +213,12 @@ def test_a_missing_rule() -> None:
     assert caught.value.__notes__ == ["The equation comes from model.py:7 (loss)."]
 
 
+def test_what_nothing_reads_needs_no_rule() -> None:
+    x, y, z = Var(0, F32), Var(1, F32), Var(2, F32)
+    unread = Jaxpr((x,), (Eqn(Mystery(), (x,), (y,)), Eqn(add, (y, y), (z,))), (x,))
+    assert "return %arg0" in lower(calling(unread, 1))
+
+
 def test_rules_of_a_platform_and_of_a_caller() -> None:
     table: LoweringRules = RuleTable("Translation", name="table", parent=RULES)
 

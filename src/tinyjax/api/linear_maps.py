@@ -45,6 +45,11 @@ class Form(ABC):
     outs: PyTreeDef
     fun: Callable[..., object] = field(eq=False)
 
+    @property
+    @abstractmethod
+    def linear(self) -> Jaxpr:
+        """The program of tangents, whose first inputs are what is kept."""
+
     @abstractmethod
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:  # a tree as the user's
         """The results."""
@@ -79,6 +84,11 @@ class PushForward(Form):
 
     program: derivatives.LinearProgram
 
+    @property
+    @override
+    def linear(self) -> Jaxpr:
+        return self.program.jaxpr
+
     @override
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:
         directions, structure = flatten_arguments(self.fun, args, {})
@@ -104,6 +114,11 @@ class PullBack(Form):
     refs: tuple[int, ...] = ()
     #: Where the gradients go, leaf by leaf; empty: all are results.
     places: tuple[Place, ...] = ()
+
+    @property
+    @override
+    def linear(self) -> Jaxpr:
+        return self.program.jaxpr
 
     @override
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:
@@ -133,6 +148,11 @@ class Transposed(Form):
 
     jaxpr: Jaxpr
 
+    @property
+    @override
+    def linear(self) -> Jaxpr:
+        return self.jaxpr
+
     @override
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:
         cotangents = self._cotangents("linear_transpose", self.jaxpr.out_avals, self._only("linear_transpose", args))
@@ -160,6 +180,18 @@ class VJP(Protocol[Ct_contra, R_co]):
 
     def with_refs(self, *entries: object) -> Callable[[Ct_contra], tuple[Any, ...]]:
         """The same function, with a place for each gradient: see `LinearMap.with_refs`."""
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The linear program that it goes through backwards: see `LinearMap.jaxpr`."""
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The structure of the arguments' tuple."""
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        """The structure of the result."""
 
     @property
     def args_res(self) -> tuple[Any, ...]:
@@ -219,6 +251,31 @@ class LinearMap:
         args = tree.unflatten(form.ins, range(form.ins.num_leaves))[0]
         places = places_of(f"vjp of {function_name(form.fun)}", entries, args)
         return evolve(self, form=evolve(form, places=places))
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        """The program of tangents, whose first inputs are what the function keeps. What `vjp` and `linear_transpose`
+        return goes through it backwards.
+
+        >>> from tinyjax import vjp
+        >>> vjp(lambda x: x * x, 3.0)[1].jaxpr
+        { lambda ; a:~f64[] b:~f64[]. let
+            c:~f64[] = mul b a
+            d:~f64[] = mul a b
+            e:~f64[] = add c d
+          in (e,) }
+        """
+        return self.form.linear
+
+    @property
+    def in_tree(self) -> PyTreeDef:
+        """The structure of the tuple of arguments of the function that was transformed."""
+        return self.form.ins.children()[0]
+
+    @property
+    def out_tree(self) -> PyTreeDef:
+        """The structure of its result."""
+        return self.form.outs
 
     @property
     def args_res(self) -> tuple[Any, ...]:  # trees as the user's

@@ -25,7 +25,7 @@ from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes.named import NamedSharding
 from tinyjax.stack import with_room
-from tinyjax.transforms.unread import but_for_unread
+from tinyjax.transforms.unread import lowered_but_for_unread
 
 
 def lower(
@@ -126,7 +126,7 @@ def lower_module(
     lie = (tuple(in_shardings), tuple(out_shardings))
     return explained(
         jaxpr,
-        lambda: but_for_unread(
+        lambda: lowered_but_for_unread(
             lambda jaxpr: _lower(jaxpr, consts, name, donated, lie, Module(table, watcher, located)), jaxpr
         ),
     )

@@ -1,11 +1,11 @@
-"""Forward mode through a custom_vjp function fails where something reads its result, and nowhere else."""
+"""What nothing reads can't fail: forward mode through a custom_vjp function, or lowering without a rule."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from tinyjax.errors import ForwardModeError
+from tinyjax.errors import ForwardModeError, MissingRuleError
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.roles import Evaluator
@@ -22,6 +22,17 @@ def but_for_unread(run: Callable[[Jaxpr], R], jaxpr: Jaxpr) -> R:
         return run(jaxpr)
     except ForwardModeError:
         cleaned = jaxpr if must_stay(jaxpr.effects) else dce(jaxpr)
+        if cleaned == jaxpr:
+            raise
+    return run(cleaned)
+
+
+def lowered_but_for_unread(run: Callable[[Jaxpr], R], jaxpr: Jaxpr) -> R:
+    """The same where nobody sees what `run` does, so effects don't matter; for primitives without a rule, too."""
+    try:
+        return run(jaxpr)
+    except (ForwardModeError, MissingRuleError):
+        cleaned = dce(jaxpr)
         if cleaned == jaxpr:
             raise
     return run(cleaned)

@@ -40,8 +40,7 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
     >>> flatten_one_level({"b": 1, "a": (2, 3)})
     (((2, 3), 1), ('a', 'b'))
     """
-    found = _level(tree)
-    return found[0], found[1]
+    return _level(tree)
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Any]:
@@ -51,18 +50,16 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], A
     >>> list(children)
     [(DictKey(key='a'), (2, 3)), (DictKey(key='b'), 1)]
     """
-    _level(tree)
+    _, aux = _level(tree)
     found, _ = _tree.tree_util().tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)
-    return tuple((key, child) for (key,), child in found), _level(tree)[1]
+    return tuple((key, child) for (key,), child in found), aux
 
 
-def _level(tree: Any) -> tuple[tuple[Any, ...], Any]:
-    node = _tree.flatten(tree, lambda x: x is not tree)
-    data = node[1].node_data()
-    if tree is not None and data is None:
+def _level(tree: Any) -> tuple[Iterable[Any], Any]:
+    found: tuple[Iterable[Any], Any] | None = _tree.tree_util().default_registry.flatten_one_level(tree)
+    if found is None:
         raise TreeError(f"flatten_one_level takes a node of a tree; {tree!r} of type {type(tree).__name__} is a leaf")
-    kind, aux = (type(None), None) if data is None else data
-    return tuple(node[0]), tuple(aux) if issubclass(kind, dict) and isinstance(aux, list) else aux
+    return found
 
 
 def treedef_children(treedef: PyTreeDef) -> list[PyTreeDef]:
