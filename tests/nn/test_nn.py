@@ -64,7 +64,7 @@ def test_integers(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "uint32", "int64"])
 @pytest.mark.parametrize(
-    "name", words("relu relu6 hard_tanh hard_sigmoid hard_silu sparse_plus sparse_sigmoid squareplus")
+    "name", words("relu relu6 hard_tanh hard_sigmoid hard_silu sparse_plus sparse_sigmoid squareplus softplus mish")
 )
 def test_integers_of_every_size(name: str, dtype: str) -> None:
     """Values, dtypes and weak types are JAX's: numbers in them are weak, so integers become float64. But hard_tanh of
@@ -175,6 +175,8 @@ def test_attention_without_a_batch_and_derivatives() -> None:
     q, k, v = (x[0] for x in _arrays("float32"))
     found, expected = nn.dot_product_attention(q, k, v), jax.nn.dot_product_attention(q, k, v)
     np.testing.assert_allclose(np.asarray(found), np.asarray(expected), 1e-5)
+    lists = nn.dot_product_attention(q.tolist(), k.tolist(), v.tolist(), mask=np.ones((1, 1, 1), bool).tolist())
+    np.testing.assert_allclose(np.asarray(lists), np.asarray(expected), 1e-5)
     for i in range(3):
         ours = jit(grad(lambda *x: nn.dot_product_attention(*x, is_causal=True).sum(), i))(q, k, v)
         theirs = jax.grad(lambda *x: jax.nn.dot_product_attention(*x, is_causal=True).sum(), i)(q, k, v)

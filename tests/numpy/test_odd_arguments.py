@@ -332,3 +332,30 @@ def test_boxes_count_in_integers() -> None:
                 assert boxes.dtype == jnp.histogramdd(points, 2)[0].dtype == np.int64
                 np.testing.assert_array_equal(boxes, expected)
         np.testing.assert_array_equal(tnp.histogram(points[:, 1], 2, weights=kept)[0], [1, 1])
+
+
+def test_counts_without_end() -> None:
+    """Of steps that make no difference."""
+    x = np.array([2.0, 4.0, 6.0])
+    assert tj.eval_shape(lambda p: tnp.polyint(p, m=2**40), x).shape == (2**40 + 3,)
+    for m in (1, 3, 25):
+        np.testing.assert_allclose(np.asarray(tnp.polyint(x, m, np.arange(m))), np.polyint(x, m, np.arange(m)))
+    assert tnp.diff(x, 2**40).shape == (0,)
+
+
+def test_small_integers_are_counted_and_count() -> None:
+    x = tnp.array([1, 2, -3], "int4")
+    bins, expected = np.array([-3.0, 0.0, 2.0]), np.array([1, 2])
+    np.testing.assert_array_equal(tnp.histogram(x, bins)[0], expected)
+    np.testing.assert_array_equal(tnp.histogramdd(tnp.stack([x], 1), [bins])[0], expected)
+    np.testing.assert_array_equal(tnp.polyder(x), [2, 2])
+    for shift in (x[0], np.asarray(x)[0]):
+        np.testing.assert_array_equal(tnp.roll(np.arange(3), shift), [2, 0, 1])
+        np.testing.assert_array_equal(tj.jit(lambda s: tnp.roll(np.arange(3), s))(shift), [2, 0, 1])
+
+
+def test_a_tolerance_for_each_matrix() -> None:
+    x, limits = np.diag([1.0, 0.5, 0.1]), np.array([0.01, 0.2])
+    with jax.enable_x64(True):
+        np.testing.assert_allclose(tnp.linalg.pinv(x, limits), jnp.linalg.pinv(x, limits), atol=1e-15)
+        np.testing.assert_array_equal(tnp.linalg.matrix_rank(x, limits), jnp.linalg.matrix_rank(x, limits))

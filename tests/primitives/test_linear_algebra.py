@@ -211,6 +211,9 @@ def test_derivatives_that_are_not_there() -> None:
         tj.jvp(lax.linalg.svd, (x,), (x,))
     with pytest.raises(UnsupportedError, match="enable_eigvec_derivs=True"):
         tj.jvp(lax.linalg.eig, (x[:2],), (x[:2],))
+    for function in (lax.linalg.svd, lax.linalg.eig):  # what is wrong anyway comes first
+        with pytest.raises(ShapeError, match="at least 2 axes"):
+            tj.jvp(function, (x[0],), (x[0],))
 
 
 def test_columns_that_come_first() -> None:

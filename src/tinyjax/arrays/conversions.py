@@ -14,7 +14,7 @@ from tinyjax import backend
 from tinyjax.arrays import advice
 from tinyjax.errors import ChoiceError, IndexingError, IndexKindError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import HostArray, Scalar
+from tinyjax.ir.dtypes import INTEGERS, HostArray, Scalar
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracebacks import filter_class, filtered_method
 
@@ -106,7 +106,7 @@ class Conversions(ABC):
 
     def __index__(self) -> int:
         elements = host_array(self._elements(advice.INDEX))
-        if elements.dtype.kind not in "iu" or elements.ndim:
+        if elements.dtype not in INTEGERS or elements.ndim:
             raise TypingError(f"only integer scalars can be used as an index, got {self.aval}")
         return int(elements.item())
 

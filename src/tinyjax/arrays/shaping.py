@@ -7,12 +7,15 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, SupportsIndex, TypeAlias
 
+import numpy as np
+
 from tinyjax.arrays.elementwise import promote
 from tinyjax.arrays.intake import as_array
 from tinyjax.caching import bounded
 from tinyjax.deferred import LAID_OUT
 from tinyjax.errors import AxisError, ConcretizationError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.meshes import NamedSharding, PartitionSpec
@@ -40,6 +43,8 @@ def integer(x: SupportsIndex, what: str) -> int:
     except ConcretizationError:
         raise
     except TypeError:
+        if isinstance(x, np.generic) and x.dtype in INTEGERS:  # int4's are no indices of Python
+            return int(x.astype(np.int64))
         raise ShapeError(f"{what} is an integer, got {x!r}") from None
 
 

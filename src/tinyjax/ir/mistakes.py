@@ -11,7 +11,7 @@ from contextlib import suppress
 from inspect import signature
 from typing import Final, NoReturn
 
-from tinyjax.errors import MissingRuleError, ParameterError, TinyjaxError, TypingError
+from tinyjax.errors import MissingRuleError, ParameterError, TinyjaxError, TypingError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.declared import refuse_misfits
 from tinyjax.ir.primitive import Primitive
@@ -23,8 +23,8 @@ _WIDTH: Final = 80
 
 def refuse_mistakes(error: Exception, primitive: Primitive, avals: Iterable[ShapedArray]) -> None:
     """Raises what is wrong with a primitive or with the types that it is applied to, if anything is. Errors of ours
-    say it already."""
-    if not isinstance(error, TinyjaxError):
+    say it already, unless they say that there is no such rule."""
+    if not isinstance(error, TinyjaxError) or isinstance(error, UnsupportedError | MissingRuleError):
         refuse_misfits(primitive)
         with suppress(MissingRuleError):
             _ = unspread(primitive, tuple(avals))

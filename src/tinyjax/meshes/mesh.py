@@ -361,7 +361,10 @@ def _check(
     if wrong := [name for name in names if not isinstance(name, str)]:
         raise ShardingError(f"the name of a mesh axis is a string, not {wrong[0]!r}")
     if wrong_types := [item for item in types if not isinstance(item, AxisType)]:
-        raise InputError(f"axis_types are sharding.AxisType.Auto, Explicit or Manual, not {wrong_types[0]!r}")
+        raise InputError(
+            "axis_types are tinyjax.sharding.AxisType.Auto, Explicit or Manual, not "
+            f"{wrong_types[0]!r} of the type {type(wrong_types[0]).__module__}.{type(wrong_types[0]).__qualname__}"
+        )
     if len(sizes) != len(names):
         raise ShardingError(f"a mesh has a name for each axis: got {len(names)} names {names} for the sizes {sizes}")
     if len(types) != len(names):

@@ -151,7 +151,7 @@ def softplus(x: ArrayLike) -> Array:
     >>> softplus(np.array([0.0, 1000.0]))
     Array([6.93147181e-01, 1.00000000e+03], dtype=float64)
     """
-    return _softplus(_inexact(x))
+    return _softplus(promote_inexact(as_array(x), as_array(0))[0])
 
 
 @prepared
@@ -202,7 +202,7 @@ def mish(x: ArrayLike) -> Array:
     >>> mish(np.array([-1.0, 2.0]))
     Array([-0.30340146,  1.94395896], dtype=float64)
     """
-    return _mish(_inexact(x))
+    return _mish(as_array(x))
 
 
 @prepared

@@ -14,53 +14,54 @@ from tinyjax.errors import ChoiceError, ShapeError, TypingError
 from tinyjax.ir.dtypes import BOOL, FLOAT32
 from tinyjax.lax.binding import sequence
 from tinyjax.nn.softmaxes import logsumexp, softmax
-from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.numpy.signatures import Nested
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array
 
 
 @overload
 def dot_product_attention(
-    query: ArrayLike,
-    key: ArrayLike,
-    value: ArrayLike,
-    bias: ArrayLike | None = None,
-    mask: ArrayLike | None = None,
+    query: Nested,
+    key: Nested,
+    value: Nested,
+    bias: Nested | None = None,
+    mask: Nested | None = None,
     *,
     scale: float | None = None,
     is_causal: bool = False,
-    query_seq_lengths: ArrayLike | None = None,
-    key_value_seq_lengths: ArrayLike | None = None,
+    query_seq_lengths: Nested | None = None,
+    key_value_seq_lengths: Nested | None = None,
     local_window_size: int | tuple[int, int] | None = None,
     implementation: Literal["xla", "cudnn"] | None = None,
     return_residual: Literal[False] = False,
 ) -> Array: ...
 @overload
 def dot_product_attention(
-    query: ArrayLike,
-    key: ArrayLike,
-    value: ArrayLike,
-    bias: ArrayLike | None = None,
-    mask: ArrayLike | None = None,
+    query: Nested,
+    key: Nested,
+    value: Nested,
+    bias: Nested | None = None,
+    mask: Nested | None = None,
     *,
     scale: float | None = None,
     is_causal: bool = False,
-    query_seq_lengths: ArrayLike | None = None,
-    key_value_seq_lengths: ArrayLike | None = None,
+    query_seq_lengths: Nested | None = None,
+    key_value_seq_lengths: Nested | None = None,
     local_window_size: int | tuple[int, int] | None = None,
     implementation: Literal["xla", "cudnn"] | None = None,
     return_residual: Literal[True],
 ) -> tuple[Array, Array]: ...
 def dot_product_attention(
-    query: ArrayLike,
-    key: ArrayLike,
-    value: ArrayLike,
-    bias: ArrayLike | None = None,
-    mask: ArrayLike | None = None,
+    query: Nested,
+    key: Nested,
+    value: Nested,
+    bias: Nested | None = None,
+    mask: Nested | None = None,
     *,
     scale: float | None = None,
     is_causal: bool = False,
-    query_seq_lengths: ArrayLike | None = None,
-    key_value_seq_lengths: ArrayLike | None = None,
+    query_seq_lengths: Nested | None = None,
+    key_value_seq_lengths: Nested | None = None,
     local_window_size: int | tuple[int, int] | None = None,
     implementation: Literal["xla", "cudnn"] | None = None,
     return_residual: bool = False,
@@ -85,7 +86,7 @@ def dot_product_attention(
     """
     if implementation not in (None, "xla", "cudnn"):
         raise ChoiceError(f"dot_product_attention: implementation is 'xla', 'cudnn' or None, got {implementation!r}")
-    queries, keys, values = (_with_batch(as_array(x), name) for x, name in _named(query=query, key=key, value=value))
+    queries, keys, values = (_with_batch(tnp.asarray(x), name) for x, name in _named(query=query, key=key, value=value))
     _check(queries, keys, values)
     batch, rows, heads, features = queries.shape
     columns, groups = keys.shape[1:3]
@@ -94,10 +95,10 @@ def dot_product_attention(
     logits = tnp.einsum("btkgh,bskh->bkgts", grouped, keys, preferred_element_type=wide)
     logits = logits * as_array(1 / math.sqrt(features) if scale is None else scale)
     if bias is not None:
-        logits = tnp.astype(logits + _by_heads(as_array(bias), groups, heads, "bias"), logits.dtype)
+        logits = tnp.astype(logits + _by_heads(tnp.asarray(bias), groups, heads, "bias"), logits.dtype)
     seen = _seen(rows, columns, is_causal, local_window_size, query_seq_lengths, key_value_seq_lengths)
     if mask is not None:
-        given = as_array(mask)
+        given = tnp.asarray(mask)
         if given.dtype != BOOL:
             raise TypingError(
                 f"dot_product_attention: the mask has bools, got {given.aval}; add other numbers as `bias`"
@@ -108,9 +109,9 @@ def dot_product_attention(
     found = tnp.einsum("bkgts,bskh->btkgh", tnp.astype(softmax(logits), keys.dtype), values)
     found = tnp.reshape(found, (batch, rows, heads, features))
     if query_seq_lengths is not None:
-        inside = tnp.arange(rows)[None, :] < as_array(query_seq_lengths)[:, None]
+        inside = tnp.arange(rows)[None, :] < tnp.asarray(query_seq_lengths)[:, None]
         found = found * tnp.astype(inside, found.dtype)[:, :, None, None]
-    shape = as_array(query).shape
+    shape = tnp.asarray(query).shape
     found = tnp.reshape(found, shape)
     if not return_residual:
         return found
@@ -118,7 +119,7 @@ def dot_product_attention(
     return found, lax.stop_gradient(tnp.reshape(sums, shape[:-1]))
 
 
-def _named(**arrays: ArrayLike) -> list[tuple[ArrayLike, str]]:
+def _named(**arrays: Nested) -> list[tuple[Nested, str]]:
     return [(x, name) for name, x in arrays.items()]
 
 
@@ -158,8 +159,8 @@ def _seen(
     columns: int,
     causal: bool,
     window: int | tuple[int, int] | None,
-    query_lengths: ArrayLike | None,
-    key_lengths: ArrayLike | None,
+    query_lengths: Nested | None,
+    key_lengths: Nested | None,
 ) -> list[Array]:
     """Which positions of the key each one of the query sees: masks that go with the logits."""
     row, column = tnp.arange(rows)[:, None], tnp.arange(columns)[None, :]
@@ -173,5 +174,5 @@ def _seen(
         found.append((row <= column + before) & (row >= column - after))
     for places, lengths in ((row, query_lengths), (column, key_lengths)):
         if lengths is not None:
-            found.append(places < tnp.reshape(as_array(lengths), (-1, 1, 1, 1, 1)))
+            found.append(places < tnp.reshape(tnp.asarray(lengths), (-1, 1, 1, 1, 1)))
     return found

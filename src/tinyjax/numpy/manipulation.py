@@ -11,7 +11,7 @@ from tinyjax.arrays import elementwise, repeating, shaping, taking
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.errors import ShapeError, TinyjaxError, UnsupportedError
-from tinyjax.ir.dtypes import INTEGERS
+from tinyjax.ir.dtypes import INT64, INTEGERS
 from tinyjax.ir.result_types import made_once
 from tinyjax.lax.explicit import computed
 from tinyjax.lax.layouts import OutSharding, laid_out
@@ -170,7 +170,7 @@ def _roll_by(x: Array, shift: Array, axis: int) -> Array:
     if shift.aval.shape != () or shift.aval.dtype not in INTEGERS:
         raise ShapeError(f"roll: a shift is an integer, got {shift.aval}")
     size = x.aval.shape[axis]
-    places = asarray(np.arange(size)) - shift
+    places = asarray(np.arange(size)) - astype(shift, INT64)
     return taking.take(x, taking.wrapped_around(places, size), axis, "clip") if size else x
 
 

@@ -9,9 +9,10 @@ import numpy as np
 from tinyjax.arrays.elementwise import astype, broadcast_to, promote, promote_inexact
 from tinyjax.arrays.shaping import integer, ravel
 from tinyjax.errors import ShapeError
-from tinyjax.ir.dtypes import BOOL, INEXACT, INT64
+from tinyjax.ir.dtypes import BOOL, FLOAT64, INEXACT, INT64, WIDE
 from tinyjax.lax.scanning import scan
 from tinyjax.numpy.arguments import with_axes
+from tinyjax.numpy.arithmetic import maximum
 from tinyjax.numpy.creation import arange, asarray, ones, zeros
 from tinyjax.numpy.editing import trim_zeros
 from tinyjax.numpy.joining import concatenate
@@ -23,8 +24,8 @@ from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array
 
 
-def _vector(name: str, p: Nested) -> Array:
-    x = _coefficients(p)
+def _vector(name: str, p: Nested, bools: bool = False) -> Array:
+    x = with_axes(asarray(p), 1) if bools else _coefficients(p)
     if x.ndim > 1:
         raise ShapeError(f"{name} takes vectors of coefficients, got {x.aval}")
     return x
@@ -111,7 +112,7 @@ def polydiv(u: Nested, v: Nested, *, trim_leading_zeros: bool = False) -> tuple[
     >>> polydiv(np.array([1.0, 0.0, -4.0]), np.array([1.0, -2.0]))
     (Array([1., 2.], dtype=float64), Array([0., 0., 0.], dtype=float64))
     """
-    rest, divisor = promote_inexact(_vector("polydiv", u), _vector("polydiv", v))
+    rest, divisor = promote_inexact(_vector("polydiv", u, bools=True), _vector("polydiv", v, bools=True))
     if not divisor.size:
         raise ShapeError("polydiv: the divisor has no coefficients")
     steps = rest.size - divisor.size + 1
@@ -142,8 +143,10 @@ def polyder(p: Nested, m: SupportsIndex = 1) -> Array:
     powers = np.arange(x.size - 1, order - 1, -1)
     factors = as_array(np.asarray(np.prod([powers - i for i in range(order)], axis=0) if powers.size else powers))
     kept = x[: max(x.size - order, 0)]
+    if x.dtype in INEXACT:
+        return kept * astype(factors, x.dtype)
     # Small integers become larger ones, as in NumPy: 3 * 100 is no int8.
-    return kept * (astype(factors, x.dtype) if x.dtype in INEXACT else factors)
+    return astype(kept, WIDE.get(x.dtype, x.dtype)) * factors
 
 
 @prepared
@@ -161,9 +164,14 @@ def polyint(p: Nested, m: SupportsIndex = 1, k: Nested | None = None) -> Array:
         constants = constants * ones((max(order, 1),), constants.dtype)
     if constants.size != order and order:
         raise ShapeError(f"polyint: one constant, or one for each of {order} integrations, got {constants.size}")
-    for i in range(order):
-        x = concatenate([x / astype(arange(x.size, 0, -1), x.dtype), constants[i : i + 1]])
-    return x
+    if not order:
+        return x
+    powers = arange(x.size + order - 1, -1, -1, dtype=FLOAT64)
+    # 171! is more than any float, so further factors make no difference.
+    factors = powers
+    for i in range(1, min(order, 171)):
+        factors = factors * maximum(powers - i, 1)
+    return concatenate([x, constants]) / astype(maximum(factors, 1), x.dtype)
 
 
 @prepared

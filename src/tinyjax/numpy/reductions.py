@@ -184,6 +184,8 @@ def diff(
     parts = [_edge(prepend, x, at), [x], _edge(append, x, at)]
     x = shaping.concatenate([part for group in parts for part in group], at)
     for _ in range(count):
+        if not x.aval.shape[at]:
+            break
         before, after = ((slice(None),) * at + (taken,) for taken in (slice(None, -1), slice(1, None)))
         x = x[after] != x[before] if x.aval.dtype == BOOL else x[after] - x[before]
     return x

@@ -13,7 +13,7 @@ from tinyjax.arrays.arithmetic import refuse_complex
 from tinyjax.arrays.elementwise import apply, astype, constant_like, promote, promote_inexact, user_dtype, where
 from tinyjax.arrays.shaping import integer, ravel, transpose
 from tinyjax.errors import ChoiceError, ConcretizationError, DtypeError, InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT64, INTEGERS, UINT8, real_dtype
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT64, INTEGERS, UINT8, WIDE, real_dtype
 from tinyjax.lax.binding import sequence
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.arguments import with_axes
@@ -217,7 +217,7 @@ def histogram_bin_edges(
     if isinstance(bins, str):
         if bins not in _BIN_RULES:
             raise ChoiceError(f"histogram: bins is a number, a vector, or one of {', '.join(_BIN_RULES)}, not {bins!r}")
-        x = astype(x, UINT8) if x.dtype == BOOL else x
+        x = astype(x, UINT8 if x.dtype == BOOL else WIDE.get(x.dtype, x.dtype))
         known = x.concrete()
         if known is None:
             raise ConcretizationError(
@@ -277,7 +277,8 @@ def _count(columns: Sequence[Array], edges: Sequence[Array], weights: Array | No
     if weights is not None and weights.dtype == BOOL:
         weights = astype(weights, INT64)
     shape, places, inside = tuple(e.size - 1 for e in edges), [], None
-    for x, bounds in zip(columns, edges, strict=True):
+    for values, ends in zip(columns, edges, strict=True):
+        x, bounds = (astype(v, WIDE.get(v.dtype, v.dtype)) for v in (values, ends))
         last = bounds[-1]
         place = where(x == last, as_array(bounds.size - 1), searchsorted(bounds, x, "right")) - 1
         within = (x >= bounds[0]) & (x <= last)

@@ -151,8 +151,9 @@ def pinv(
 ) -> Array:
     """The pseudoinverses of matrices, by their singular values.
 
-    Those are taken for zero that are at most `rtol` times the largest one: by default 10 times the larger size of a
-    matrix, times the dtype's precision. `rcond` is another name for it. `hermitian` says that the matrices are.
+    Those are taken for zero that are at most `rtol` times the largest one, a number or one for each matrix: by default
+    10 times the larger size of a matrix, times the dtype's precision. `rcond` is another name for it. `hermitian` says
+    that the matrices are.
 
     With a tolerance that is given, derivatives hold also where values are cut off that aren't zero (JAX's don't). The
     default one cuts off what is rounding, so derivatives take it for zero.
@@ -172,7 +173,9 @@ def pinv(
         raise ShapeError(f"pinv needs an array with at least two axes, got {x.aval}")
     given, dtype = rcond if rtol is None else rtol, real_dtype(x.aval.dtype)
     tolerance = 10.0 * max(x.aval.shape[-2:]) * float(finfo(dtype).eps) if given is None else given
-    limit = broadcast_to(astype(as_array(tolerance), dtype), x.aval.shape[:-2])
+    limit = astype(as_array(tolerance), dtype)
+    batch = broadcast_shapes(limit.aval.shape, x.aval.shape[:-2])
+    x, limit = broadcast_to(x, batch + x.aval.shape[-2:]), broadcast_to(limit, batch)
     return bind(Pinv(hermitian, given is not None), x, limit)[0]
 
 

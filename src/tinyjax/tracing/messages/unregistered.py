@@ -29,7 +29,8 @@ _NO_NODES: Final = (
 
 
 def how_to_register(x: object) -> str:
-    """How the class of an object becomes a node of trees, or "" where that makes no sense."""
+    """How the class of an object becomes a node of trees, or what takes the type of an array; "" where neither makes
+    sense."""
     try:
         return _hint(x)
     except Exception:  # noqa: BLE001 (of a user's attributes; there is an error to report already)
@@ -38,6 +39,8 @@ def how_to_register(x: object) -> str:
 
 def _hint(x: object) -> str:
     cls = type(x)
+    if hasattr(x, "shape") and hasattr(x, "dtype"):
+        return " It is the type of an array: what needs no elements, as eval_shape, takes it as an argument."
     if isinstance(x, list | tuple | dict) and cls.__module__ != "builtins":
         return _as_container(cls)
     names = _attributes(x)
