@@ -56,6 +56,16 @@ def test_arrays_are_divided_as_they_lie() -> None:
         tj.jit(tj.shard_map(f, mesh=mesh, out_specs=P("x")))(lies)
 
 
+def test_what_lies_on_no_mesh_is_the_same_along_explicit_axes() -> None:
+    """As in JAX. Of the arguments of a jitted function it isn't known."""
+    mesh = tj.make_mesh((2,), "x", axis_types=(AxisType.Explicit,))
+    f = tj.shard_map(lambda x: 2.0 * x, mesh=mesh, out_specs=P())
+    np.testing.assert_array_equal(f(X), 2.0 * X)
+    np.testing.assert_array_equal(tj.jit(lambda: f(X + 1.0))(), 2.0 * X + 2.0)
+    with pytest.raises(InputError, match="Say how by in_specs"):
+        tj.jit(f)(X)
+
+
 def test_smap_says_it_by_axes() -> None:
     rows = np.arange(16.0).reshape(4, 4)
     mapped = tj.smap(lambda a, b: (lax.psum(a, "x"), a + b), in_axes=(0, None), out_axes=(None, 0), axis_name="x")

@@ -67,6 +67,8 @@ def test_operations_of_rows() -> None:
         assert isinstance(found, BCSR)
         np.testing.assert_allclose(found.todense(), f(tnp.asarray(dense)))
     np.testing.assert_allclose(sparse.sparsify(lambda m, v: tnp.sin(m) @ v)(mat, v), np.sin(dense) @ v)
+    unordered = BCSR((np.ones(3), np.array([3, 1, 1]), np.array([0, 2, 3])), shape=(2, 4))
+    np.testing.assert_array_equal(sparse.sparsify(tnp.negative)(unordered).indices, unordered.indices)
     gradient = sparse.grad(lambda m: tnp.sum((m @ v) ** 2))(mat)
     np.testing.assert_allclose(gradient.todense(), np.where(dense != 0, np.outer(2 * dense @ v, v), 0))
     with pytest.raises(errors.ShapeError, match="indptr must have shape"):

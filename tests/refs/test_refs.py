@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from threading import Thread
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -639,6 +639,57 @@ def test_a_failed_function_leaves_refs_as_they_were_outside(mode: Mode) -> None:
 
 
 # Errors.
+
+
+PARTS: dict[str, Callable[[Any, Callable[..., Any]], Callable[..., Any]]] = {
+    "jit": lambda m, f: m.jit(f),
+    "checkpoint": lambda m, f: m.checkpoint(f),
+    "cond": lambda m, f: lambda v: m.lax.cond(True, f, f, v),
+    "shard_map": lambda m, f: m.shard_map(f, mesh=m.make_mesh((1,), "x"), in_specs=m.P(), out_specs=m.P()),
+}
+
+
+@pytest.mark.parametrize("within", PARTS)
+def test_parts_as_arguments(within: str) -> None:
+    """JAX takes parts of Refs where it traces, so both do it in a jitted function."""
+
+    def run(m: Any, jit: Callable[..., Any] = lambda f: f) -> Any:
+        def body(part: Any) -> Any:
+            part[...] += 17.0 * m.numpy.ones(part.shape)
+            part[0] = 1.0
+            return part[1]
+
+        def f() -> Any:
+            ref = m.new_ref(m.numpy.zeros((2, 7)))
+            return PARTS[within](m, body)(ref.at[1].at[1:6]), ref[...]
+
+        return jit(f)()
+
+    expected = [np.asarray(x) for x in run(jax, jax.jit)]
+    for found in (run(tj), run(tj, tj.jit)):
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y)
+
+
+def test_parts_and_what_else_takes_refs() -> None:
+    rows = lib.new_ref(np.arange(6.0).reshape(3, 2))
+    lib.vmap(lambda row: row.addupdate(row[1] * 10.0, 0))(rows.at[1:])
+    np.testing.assert_array_equal(rows[...], [[0.0, 1.0], [32.0, 3.0], [54.0, 5.0]])
+    assert str(tj.typeof(rows.at[1])) == str(tj.typeof(lib.new_ref(np.zeros(2))))
+
+    def loss(w: Any) -> Any:
+        ref = tj.new_ref(np.zeros(4))
+        tj.jit(lambda part, w: part.addupdate(w * w))(ref.at[1:3], w)
+        return tnp.sum(2.0 * ref[...])
+
+    np.testing.assert_array_equal(tj.grad(loss)(np.array([1.0, 2.0])), [4.0, 8.0])
+    total = tj.new_ref(np.zeros(2))
+    tj.vjp(lambda x: x * x, 3.0)[1].with_refs(total.at[1])(1.0)
+    np.testing.assert_array_equal(total[...], [0.0, 6.0])
+    assert tj.ref.swap(total.at[1:], 0, 5.0) == tj.ref.get(total.at[1:], 0) + 1.0 == 6.0
+    refused(lambda: tj.jit(lambda a, b: None)(total, total.at[0]), "a and b", "one Ref", "Pass it once")
+    refused(lambda: tj.freeze(cast("tj.Ref", total.at[0])), "whole Ref")
+    refused(lambda: tnp.sin(cast("tj.Array", total.at[0])), "stands where an array is needed")
 
 
 def refused(call: Callable[[], object], *words: str, error: type[Exception] = RefError) -> None:

@@ -235,6 +235,10 @@ def _inferred(array: Array, manual: Manual, what: str) -> PartitionSpec:
             lies = array.sharding
     else:
         lies = array.sharding
+    if not isinstance(lies, NamedSharding) and {*manual.axes} <= {*manual.mesh.explicit_axes}:
+        known = lies_on(manual.mesh, array, array.aval.ndim)
+        if isinstance(known, tuple):  # the same on all devices, unless a mesh that is in force says otherwise
+            lies = NamedSharding(manual.mesh, PartitionSpec(*[names or None for names in known]))
     if not isinstance(lies, NamedSharding) or lies.mesh.shape_tuple != manual.mesh.shape_tuple:
         raise InputError(
             f"shard_map: without in_specs, arrays are divided as they lie on {manual.mesh}, but {what} doesn't lie "

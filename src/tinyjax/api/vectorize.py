@@ -16,7 +16,7 @@ from tinyjax.lax.explicit import Divided, batch_divided
 from tinyjax.primitives.elementwise import unmapped
 from tinyjax.refs.backward import LeavingRefs
 from tinyjax.refs.lending import lend, lending
-from tinyjax.refs.ref import Ref
+from tinyjax.refs.ref import Part, Ref
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -87,7 +87,7 @@ def vmap(
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, treedef = tree.flatten((args, kwargs))
         axes = input_axes("vmap", fun, wanted, args, len(leaves))
-        of_refs = any(type(leaf) is Ref for leaf in leaves)
+        of_refs = any(type(leaf) is Ref or type(leaf) is Part for leaf in leaves)
         lent = lend(fun, args, kwargs, lambda i: axes[i] is not None) if of_refs else None
         if lent is not None:  # what the Refs hold at the end are results
             outs = out_axes, tuple([axes[i] for i in lent.positions])

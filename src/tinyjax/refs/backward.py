@@ -25,7 +25,7 @@ from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.complex import complex_
 from tinyjax.primitives.conversion import conversion
-from tinyjax.refs.ref import Ref, frames_to, held
+from tinyjax.refs.ref import Part, Ref, frames_to, held
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import active_frame, as_array
 from tinyjax.tracing.core import bind
@@ -94,11 +94,17 @@ def state_of(ref: Ref) -> BackwardState:
     return ref.state
 
 
-def state_for(cell: Cell[Array], function: object, refs: Sequence[Ref]) -> Cell[Array]:
+def state_for(cell: Cell[Array], function: object, refs: Sequence[Ref | Part]) -> Cell[Array]:
     """A cell of a function that `lending` has made; in the place of the state of a Ref that it was lent, the state of
     that Ref itself, of these."""
     if isinstance(cell, BackwardState) and (place := cell.ref.place) is not None and place[0] is function:
-        return state_of(refs[place[1]])
+        lent = refs[place[1]]
+        if not isinstance(lent, Ref):
+            raise RefError(
+                f"a derivative rule uses a part of a Ref, of type {lent.aval}, that was passed to the function. Pass "
+                f"the Ref itself, of type {lent.whole.aval}, and take the part in the rule: ref.at[index]."
+            )
+        return state_of(lent)
     return cell
 
 

@@ -20,7 +20,7 @@ from tinyjax.tracing.programs import Traced
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
-    from tinyjax.refs.ref import Ref
+    from tinyjax.refs.ref import Part, Ref
 
 
 @final
@@ -39,7 +39,7 @@ class Lent:
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    refs: tuple[Ref, ...]
+    refs: tuple[Ref | Part, ...]
     places: Places
 
     @property
@@ -65,14 +65,14 @@ class Lent:
         return evolve(traced, cells=tuple([state_for(cell, function, self.refs) for cell in traced.cells]))
 
 
-def refs_among(fun: Callable[..., object], leaves: Sequence[object], treedef: PyTreeDef) -> dict[int, Ref]:
-    """The Refs among the leaves of a function's arguments. A RefError if one is there twice."""
-    found = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, refs.ref.Ref)}
+def refs_among(fun: Callable[..., object], leaves: Sequence[object], treedef: PyTreeDef) -> dict[int, Ref | Part]:
+    """The Refs, and parts of Refs, among the leaves of a function's arguments. A RefError if one is there twice."""
+    found = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, refs.ref.Ref | refs.ref.Part)}
     first: dict[Ref, int] = {}
     for i, ref in found.items():
-        if first.setdefault(ref, i) != i:
-            both = " and ".join(argument_path(fun, treedef, at) for at in (first[ref], i))
-            raise RefError(f"{both} of {function_name(fun)} are one Ref, of type {ref.aval}. Pass it once.")
+        if first.setdefault(ref.whole, i) != i:
+            both = " and ".join(argument_path(fun, treedef, at) for at in (first[ref.whole], i))
+            raise RefError(f"{both} of {function_name(fun)} are one Ref, of type {ref.whole.aval}. Pass it once.")
     return found
 
 
@@ -119,15 +119,16 @@ def closing_over_refs(
 ) -> tuple[Sequence[Callable[..., Any]], Sequence[object]]:
     """Functions that get Refs among these arguments as they are, and the other leaves as arguments."""
     leaves, treedef = tree.flatten(tuple(args))
-    if not any(isinstance(leaf, refs.ref.Ref) for leaf in leaves):
+    kinds = refs.ref.Ref | refs.ref.Part
+    if not any(isinstance(leaf, kinds) for leaf in leaves):
         return functions, args
 
     def closed(fun: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(fun)
         def without(*others: object) -> Any:
             given = iter(others)
-            return fun(*tree.unflatten(treedef, [x if isinstance(x, refs.ref.Ref) else next(given) for x in leaves]))
+            return fun(*tree.unflatten(treedef, [x if isinstance(x, kinds) else next(given) for x in leaves]))
 
         return without
 
-    return list(map(closed, functions)), [leaf for leaf in leaves if not isinstance(leaf, refs.ref.Ref)]
+    return list(map(closed, functions)), [leaf for leaf in leaves if not isinstance(leaf, kinds)]

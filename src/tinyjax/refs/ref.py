@@ -8,7 +8,7 @@ reading and writing are the indexing of arrays, `x[index]` and `x.at[index].set(
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, NoReturn, final
 
 import numpy as np
@@ -22,6 +22,7 @@ from tinyjax.arrays.promotion import result_type
 from tinyjax.contexts.cells import Cell
 from tinyjax.errors import RefError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.typed import Typed
 from tinyjax.primitives.conversion import stop_gradient
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.tracebacks import filter_class
@@ -103,6 +104,11 @@ class Ref(Cell[Array]):
         current = self.current()
         given, mode = _fitting(current, idx, x)
         self.store(current.at[idx].add(given, mode=mode))
+
+    @property
+    def whole(self) -> Ref:
+        """Itself, as it is no part of another."""
+        return self
 
     @property
     def at(self) -> At:
@@ -208,11 +214,27 @@ class At:
 @final
 @filter_class
 @frozen
-class Part:
-    """A part of what a Ref holds: reading and writing it is reading and writing the Ref."""
+class Part(Typed):
+    """A part of what a Ref holds: reading and writing it is reading and writing the Ref. A function that takes one has
+    a Ref of its own there, and what that holds at the end is written to the part."""
 
     ref: Ref | Part
     index: Index = field(eq=False)
+
+    @property
+    @override
+    def aval(self) -> ShapedArray:
+        return self.current().aval
+
+    @property
+    def whole(self) -> Ref:
+        """The Ref that it is a part of."""
+        return self.ref.whole
+
+    @property
+    def detached(self) -> bool:
+        """Whether what is written to it is cut off from derivatives."""
+        return self.whole.detached
 
     @property
     def at(self) -> At:
@@ -227,12 +249,33 @@ class Part:
         given, mode = _fitting(held, index, value)
         self.ref[self.index] = held.at[index].set(given, mode=mode)
 
+    def addupdate(self, x: ArrayLike, idx: Index = ...) -> None:
+        """Adds to what it holds at an index: positions that an index has twice get both."""
+        held = self.ref[self.index]
+        given, mode = _fitting(held, idx, x)
+        self.ref[self.index] = held.at[idx].add(given, mode=mode)
+
+    def current(self) -> Array:
+        """What it holds."""
+        return self.ref[self.index]
+
+    def store(self, value: Array) -> None:
+        """Replaces that."""
+        self.ref[self.index] = value
+
+    def lent(self) -> AbstractContextManager[None]:
+        """The Ref can't be used in the block, as an argument has the place of a part of it."""
+        return self.whole.lent()
+
+    def __jax_array__(self) -> NoReturn:
+        self.whole.__jax_array__()
+
 
 def _fitting(held: Array, index: Index, value: ArrayLike) -> tuple[Array, GatherScatterMode | None]:
     """What is to be written at an index of what a Ref holds, where it loses nothing; and how. As in JAX, a computed
     position that is out of range is moved to where it is read, too, but what has such positions in an array isn't
     written."""
-    if isinstance(value, Ref):
+    if isinstance(value, Ref | Part):
         raise RefError(f"a Ref holds an array, and no {value!r}. Write what that holds, value[...].")
     given = as_array(value)
     entries = index_keys.parse(held, index, strict=True).entries

@@ -81,13 +81,27 @@ def by_coordinates(function: Callable[..., Out]) -> Callable[..., Out]:
 
     def adapted(*operands: JAXSparse | Array) -> Out:
         rows = [isinstance(x, BCSR) for x in operands if isinstance(x, JAXSparse)]
-        outs = function(*[x.to_bcoo() if isinstance(x, BCSR) else x for x in operands])
+        given = [x.to_bcoo() if isinstance(x, BCSR) else x for x in operands]
+        outs = function(*given)
         if not all(rows):
             return outs
         found = [outs] if isinstance(outs, JAXSparse | Array) else outs
-        return [BCSR.from_bcoo(x) if isinstance(x, BCOO) and x.n_sparse == 2 else x for x in found]
+        return [_by_rows(x, operands, given) if isinstance(x, BCOO) and x.n_sparse == 2 else x for x in found]
 
     return adapted
+
+
+def _by_rows(out: BCOO, operands: Sequence[JAXSparse | Array], given: Sequence[JAXSparse | Array]) -> BCSR:
+    """A result as a BCSR: its elements stay in their order if they are where those of an operand are."""
+    for x, same in zip(operands, given, strict=True):
+        if isinstance(x, BCSR) and isinstance(same, BCOO) and out.indices is same.indices and out.shape == x.shape:
+            return BCSR(
+                (out.data, x.indices, x.indptr),
+                shape=out.shape,
+                indices_sorted=x.indices_sorted,
+                unique_indices=x.unique_indices,
+            )
+    return BCSR.from_bcoo(out)
 
 
 # Element by element.
