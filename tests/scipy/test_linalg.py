@@ -83,6 +83,14 @@ def test_squarings(dtype: str, limit: float) -> None:
                 np.testing.assert_allclose(found, wanted, 0, 1e-4 if dtype == "float32" else 1e-10)
 
 
+def test_exponentials_that_are_nan_have_no_slope() -> None:
+    """As in JAX, but for that of what isn't finite: nan."""
+    for big, slope in ((1e200, 0.0), (np.inf, np.nan)):
+        x = np.array([[big, 1.0], [1.0, 2.0]])
+        np.testing.assert_array_equal(tj.grad(lambda x: ours.expm(x).sum())(x), np.full((2, 2), slope))
+        np.testing.assert_array_equal(jax.grad(lambda x: theirs.expm(x).sum())(x), np.full((2, 2), slope))
+
+
 def test_polar() -> None:
     for side in ("right", "left"):
         u, p = ours.polar(C, side)

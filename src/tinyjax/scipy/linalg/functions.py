@@ -63,6 +63,9 @@ def _expm(x: Array, most: int) -> Array:
     limit = _NORMS[size.dtype.name]
     halvings = tnp.log2(tnp.maximum(size, limit) / limit)[..., None, None]
     count = tnp.ceil(halvings)
+    beyond = tnp.floor(halvings) > most
+    # What is nan anyway depends on no element: squares of what is large would be infinite, and derivatives nan.
+    x = tnp.where(beyond & (halvings < np.inf), 0, x)
     scaled = x / (2.0**count).astype(x.dtype)
     square = scaled @ scaled
     even, odd, power = one * _COEFFICIENTS[0], one * _COEFFICIENTS[1], one
@@ -77,7 +80,7 @@ def _expm(x: Array, most: int) -> Array:
         return lax.cond(tnp.any(left), lambda x: tnp.where(left, x @ x, x), lambda x: x, x), None
 
     found, _ = lax.scan(squared, found, np.arange(max(most + 1, 0)))
-    return tnp.where(tnp.floor(halvings) > most, np.nan, found)
+    return tnp.where(beyond, np.nan, found)
 
 
 def expm_frechet(
