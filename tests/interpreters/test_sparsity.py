@@ -238,6 +238,24 @@ def test_python_functions_are_not_run() -> None:
     assert not calls
 
 
+def test_rules_that_apply_their_own_function() -> None:
+    """To tangents or cotangents, in which it is linear."""
+
+    @tj.custom_jvp
+    def forwards(x: Any, y: Any) -> Any:
+        return tnp.sin(x) * y
+
+    forwards.defjvp(lambda xs, ts: (forwards(*xs), tnp.cos(xs[0]) * xs[1] * ts[0] + forwards(xs[0], ts[1])))
+
+    @tj.custom_vjp
+    def backwards(x: Any) -> Any:
+        return 3 * x
+
+    backwards.defvjp(lambda x: (backwards(x), None), lambda _, ct: (backwards(ct),))
+    for function in (lambda y: forwards(X, y), lambda y: tj.vmap(forwards)(X, y), backwards, tj.vmap(backwards)):
+        np.testing.assert_array_equal(jacobian_sparsity(function, X), np.eye(X.size))
+
+
 def test_named_axes() -> None:
     def f(x: Any) -> Any:
         return lax.psum(x, "i")[1:] * x[:-1] + lax.axis_index("i") + lax.pmax(x[0], "i")

@@ -2,7 +2,8 @@
 
 The rule of a `custom_jvp` function is a program that takes tangents, so the pattern is that of its results in these.
 The rule of a `custom_vjp` function goes from cotangents of results to those of arguments: that pattern is transposed.
-A rule may do with its tangents what it likes, so here any dependence on them counts, not only that of derivatives.
+A rule may do with its tangents what it likes, so here any dependence on them counts, not only that of derivatives. So
+what counts of a function that a rule applies is the function itself, not its rule: it may be the one whose rule it is.
 """
 
 from __future__ import annotations
@@ -28,10 +29,14 @@ def _without(arg: Pattern) -> Pattern:
     return evolve(arg, depends=np.zeros_like(arg.depends))
 
 
+def _of_a_rule(ctx: RuleContext[Pattern, Pattern]) -> bool:
+    return isinstance(ctx, SparsityContext) and ctx.any_dependence
+
+
 def _forward(primitive: CustomCall, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
     """The rule of a custom_jvp function, or that of any function with a derivative of its own, over a batch."""
     outs = interpret(ctx, primitive.jaxpr, args)
-    if all(arg.constant for arg in args):
+    if all(arg.constant for arg in args) or _of_a_rule(ctx):
         return outs
     columns = args[0].depends.shape[1]
     inner = SparsityContext(ctx.parent, columns, any_dependence=True)
@@ -46,13 +51,14 @@ def _forward(primitive: CustomCall, ctx: RuleContext[Pattern, Pattern], args: Se
 
 @SPARSITY_RULES.register(CustomJvp)
 def _custom_jvp(primitive: CustomJvp, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
-    return anywhere(primitive, ctx, args) if primitive.jvp_jaxpr is None else _forward(primitive, ctx, args)
+    unknown = primitive.jvp_jaxpr is None and not _of_a_rule(ctx)
+    return anywhere(primitive, ctx, args) if unknown else _forward(primitive, ctx, args)
 
 
 @SPARSITY_RULES.register(CustomVjp)
 def _custom_vjp(primitive: CustomVjp, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
     outs = interpret(ctx, primitive.jaxpr, args)
-    if all(arg.constant for arg in args):
+    if all(arg.constant for arg in args) or _of_a_rule(ctx):
         return outs
     if primitive.fwd_jaxpr is None or primitive.bwd_jaxpr is None:
         return anywhere(primitive, ctx, args)
