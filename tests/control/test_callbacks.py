@@ -17,6 +17,7 @@ import tinyjax.numpy as tnp
 from tinyjax import ShapedArray, lax
 from tinyjax.control.callbacks import DebugCallback, VmapMethod
 from tinyjax.errors import CallbackError, InputError, ParameterError, UnsupportedError, XlaError
+from tinyjax.experimental import checkify
 from tinyjax.ir.dtypes import HostArray
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -40,6 +41,31 @@ RUNS = pytest.mark.parametrize("run", [plain, tj.jit], ids=["eager", "jit"])
 @RUNS
 def test_pure_callback(run: Callable[..., Callable[..., tj.Array]]) -> None:
     assert np.array_equal(run(lambda x: sort(x) * 2.0)(X), 2 * np.sort(X))
+
+
+@RUNS
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_keys_are_passed_as_their_words(
+    run: Callable[..., Callable[..., tj.Array]], impl: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keys = tj.random.split(tj.random.key(7, impl=impl), 3)
+    words, seen = np.asarray(tj.random.key_data(keys)), list[HostArray]()
+
+    def callback(x: HostArray) -> HostArray:
+        seen.append(x)
+        return np.asarray(np.sum(x, axis=-1, dtype=np.uint32))
+
+    result = ShapedArray((3,), "uint32")
+    assert np.array_equal(run(lambda k: tj.pure_callback(callback, result, k))(keys), words.sum(-1, dtype=np.uint32))
+    one = ShapedArray((), "uint32")
+    each = tj.vmap(lambda k: tj.pure_callback(callback, one, k, vmap_method="sequential"))
+    assert np.array_equal(run(each)(keys), words.sum(-1, dtype=np.uint32))
+    assert all(np.array_equal(x, y) for x, y in zip(seen, [words, *words], strict=True))
+    run(lambda k: (tj.debug.print("{k}", k=k), k)[1])(keys)
+    tj.effects_barrier()
+    assert capsys.readouterr().out == f"{words}\n"
+    checked = checkify.checkify(run(lambda k: checkify.check(tj.random.bits(k[0]) < 0, "not {}", k[0])))
+    assert checked(keys)[0].get() == f"not {words[0]} (`check` failed)"
 
 
 @RUNS

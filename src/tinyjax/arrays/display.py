@@ -13,7 +13,7 @@ from tinyjax import backend
 from tinyjax.arrays.conversions import host_array
 from tinyjax.errors import AddressError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import KEYS, HostArray, short_name
+from tinyjax.ir.dtypes import KEYS, HostArray, numbers_of, short_name
 from tinyjax.ir.value import ConcreteValue
 
 #: Longer axes are shown by so many of their first and last elements.
@@ -68,12 +68,7 @@ class Displayed(ABC):
 
 
 def _shown(value: ConcreteValue) -> HostArray:
-    elements = host_array(value)
-    if elements.dtype not in KEYS:
-        return elements
-    from tinyjax.primitives.keys import key_words  # whoever has keys has loaded it
-
-    return key_words(elements)
+    return numbers_of(host_array(value))
 
 
 def array_html(elements: HostArray, aval: ShapedArray, more: Sequence[str] = ()) -> str:

@@ -15,7 +15,7 @@ from tinyjax.caching import PlainCache
 from tinyjax.errors import CallbackError, ContractError
 from tinyjax.hlo.context import HostCall
 from tinyjax.ir import contracts
-from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.dtypes import KEYS, HostArray
 
 
 @final
@@ -78,10 +78,13 @@ def host_function(call: HostCall, several: bool = False) -> Callable[..., tuple[
 
 def _host_function(call: HostCall) -> Callable[..., tuple[HostArray, ...]]:
     primitive, results, ordered = call.primitive, call.results, call.ordered
+    keys = [(i, aval.dtype) for i, aval in enumerate(call.operands) if aval.dtype in KEYS]
 
     def run(*operands: HostArray) -> tuple[HostArray, ...]:
         # The operands lie in XLA's memory, which is reused after the call.
         args = [np.array(operand) for operand in operands[ordered:]]
+        for i, dtype in keys:  # which XLA knows as numbers
+            args[i] = args[i].view(dtype)
         try:
             outs = primitive.evaluate(*args) if primitive.built_in else contracts.evaluate(primitive, results, args)
             found = [

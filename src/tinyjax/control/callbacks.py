@@ -14,7 +14,7 @@ from tinyjax.control.one_by_one import leading
 from tinyjax.errors import CallbackError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.dtypes import HostArray, numbers_of
 from tinyjax.ir.effects import Effect, Effects
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
@@ -113,7 +113,7 @@ def checked_results(
 
 @frozen
 class Callback(Primitive):
-    """Calls a Python function, which gets NumPy arrays that can't be written to."""
+    """Calls a Python function, which gets NumPy arrays that can't be written to; of keys, their words."""
 
     function: HostFunction
     results: tuple[ShapedArray, ...]
@@ -124,7 +124,7 @@ class Callback(Primitive):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        views = [arg.view() for arg in args]
+        views = [numbers_of(arg).view() for arg in args]
         for view in views:
             view.flags.writeable = False
         return checked_results(self.function, self.function(*views), self.results)

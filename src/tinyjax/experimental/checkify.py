@@ -16,7 +16,7 @@ import tinyjax.numpy as tnp
 from tinyjax.caching import bounded
 from tinyjax.errors import CheckError, InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, INT32, KEYS
+from tinyjax.ir.dtypes import BOOL, INT32
 from tinyjax.ir.interpret import interpret
 from tinyjax.primitives.checks import (
     Check,
@@ -281,9 +281,9 @@ def _argument(what: str, leaf: object) -> Array:
         array = as_array(leaf)
     except InputError:
         array = None
-    if array is None or array.aval.dtype in KEYS:
+    if array is None:
         raise InputError(
-            f"Formatting arguments of {what} must be trees of arrays of numbers, got {leaf!r} of type "
+            f"Formatting arguments of {what} must be trees of arrays, got {leaf!r} of type "
             f"{type(leaf).__name__}. What is known beforehand can be written into the message: f'...'."
         )
     (strong,) = bind(conversion(array.aval.dtype, False), array) if array.aval.weak_type else (array,)

@@ -65,6 +65,7 @@ class HostCall:
     """A call of the host: of `primitive.evaluate`. An ordered one takes and returns a leading scalar of type ORDER."""
 
     primitive: Primitive
+    operands: tuple[ShapedArray, ...]
     results: tuple[ShapedArray, ...]
     ordered: bool
 

@@ -217,6 +217,13 @@ def complex_dtype(dtype: DType) -> DType:
     return _COMPLEX_OF[dtype]
 
 
+def numbers_of(array: HostArray) -> HostArray:
+    """The words of keys, along a new last axis; other arrays as they are."""
+    names = array.dtype.names
+    words: HostArray = array[names[0]] if names else array
+    return words
+
+
 def may_be_key(x: Scalar) -> bool:
     """Whether a number can stand in the key of a cache: not -0.0, which equals 0.0, nor what may have it as a part."""
     return not isinstance(x, complex) and (x != 0 or math.copysign(1.0, x) > 0.0)

@@ -17,7 +17,7 @@ from typing_extensions import override
 from tinyjax.errors import CheckError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import INT32, HostArray
+from tinyjax.ir.dtypes import INT32, HostArray, numbers_of
 from tinyjax.ir.effects import Effect, Effects
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
@@ -97,7 +97,7 @@ class FailedCheck(Failure):
 
     @override
     def message(self, arrays: Sequence[HostArray]) -> str:
-        positional, named = self.tree.unflatten(arrays)
+        positional, named = self.tree.unflatten(list(map(numbers_of, arrays)))
         return f"{self.format.format(*positional, **named)} (`check` failed)"
 
     @override

@@ -47,7 +47,7 @@ def _host_call(
     target: str, primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     ordered = must_stay(primitive.effects)
-    index = ctx.module.host_call(HostCall(primitive, tuple(types), ordered))
+    index = ctx.module.host_call(HostCall(primitive, tuple([arg.aval for arg in args]), tuple(types), ordered))
     if ordered:
         if ctx.is_divided and ctx.manual is not None:
             if isinstance(primitive, DebugCallback):
