@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +27,7 @@ from tinyjax.errors import (
     ShapeError,
     UnsupportedError,
 )
+from tinyjax.ir.shapes import Shape
 
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4)
 UPDATES = ("set", "add", "subtract", "multiply", "divide", "power", "min", "max")
@@ -322,6 +325,31 @@ def test_indices_of_all_kinds() -> None:
 def test_errors(key: Index, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         tnp.zeros((3, 4))[key]
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0), (0, 0), (2, 0, 3)])
+@pytest.mark.parametrize("run", [lambda f: f, jit], ids=["eager", "jit"])
+def test_where_there_is_nothing_to_index(shape: Shape, run: Callable[..., Callable[..., object]]) -> None:
+    """Nothing is read where nothing is asked for, and nothing is written where there is nothing, as in jax; a single
+    position that can't exist is an error."""
+    i, x = np.array([0, 1]), np.zeros(shape)
+
+    def taken(x: Any, key: object) -> Any:
+        return x[key]
+
+    def updated(x: Any, key: object) -> Any:
+        return x.at[key].add(2.0, mode="drop")
+
+    for function in taken, updated:
+        for key in ((i,), (i, ...), (..., i), (i,) * len(shape), (0,), (..., -1), (slice(None), i)):
+            try:
+                expected = function(jnp.asarray(x), key)
+            except (IndexError, TypeError, ValueError):
+                with pytest.raises((IndexingError, IndexError)):
+                    run(lambda x, key=key, function=function: function(x, key))(tnp.asarray(x))
+            else:
+                found = run(lambda x, key=key, function=function: function(x, key))(tnp.asarray(x))
+                assert np.shape(np.asarray(found)) == expected.shape
 
 
 def test_more_errors() -> None:

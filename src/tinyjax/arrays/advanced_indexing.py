@@ -12,7 +12,7 @@ from attrs import frozen
 from tinyjax.arrays import basic_indexing
 from tinyjax.arrays.basic_indexing import Index, index, with_axes
 from tinyjax.arrays.elementwise import apply, broadcast_shapes
-from tinyjax.arrays.shaping import expand_dims
+from tinyjax.arrays.shaping import expand_dims, reshape
 from tinyjax.arrays.windows import Placed
 from tinyjax.errors import IndexingError
 from tinyjax.ir.dtypes import (
@@ -47,7 +47,7 @@ class Windows:
     """How a key is a gather. `shape` is the result's; `added` are its axes that the gather doesn't know of.
 
     `positions` are the index vectors; None if all of the array is meant. `within`: all of them are known to be within
-    range, `ascending`: to be in order, without repetitions.
+    range, `ascending`: to be in order, without repetitions. `missing`: the first axis that has no position at all.
     """
 
     positions: Positions | None
@@ -57,6 +57,7 @@ class Windows:
     added: tuple[int, ...]
     within: bool
     ascending: bool
+    missing: int | None
 
 
 def windows(shape: Shape, key: Key) -> Windows:
@@ -113,16 +114,16 @@ def windows(shape: Shape, key: Key) -> Windows:
             collapsed.append(axis)
             sizes.append(1)
         axis += 1
-    empty = [axis for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if size > n]
-    if empty and 0 not in result:
-        raise nothing_along(empty[0], shape)
+    missing = next((axis for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if size > n), None)
+    if missing is not None and not common:  # a mistake, whatever is done there
+        raise nothing_along(missing, shape)
     dims = GatherDimensionNumbers(offsets, collapsed, [axis for axis, _, _ in parts])
     within = all(
         isinstance(found, np.ndarray) and bool(np.all((found >= 0) & (found <= shape[axis] - sizes[axis])))
         for axis, found, _ in parts
     )
     vectors = _vectors([(found, place) for _, found, place in parts], tuple(batch)) if parts else None
-    return Windows(vectors, dims, tuple(sizes), tuple(result), tuple(added), within, ascending)
+    return Windows(vectors, dims, tuple(sizes), tuple(result), tuple(added), within, ascending, missing)
 
 
 def nothing_along(axis: int, shape: Shape) -> IndexingError:
@@ -191,6 +192,10 @@ def get(
     if mode is not GatherScatterMode.FILL_OR_DROP and _is_dynamic(parsed):
         return _dynamically(x, parsed)
     found = windows(x.shape, parsed)
+    if found.missing is not None:
+        if 0 not in found.shape:
+            raise nothing_along(found.missing, x.shape)
+        return reshape(x, found.shape)
     if found.positions is not None:
         vectors = found.positions
         indices = x._operands(vectors)[1] if isinstance(vectors, np.ndarray) else vectors

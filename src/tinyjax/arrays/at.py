@@ -65,7 +65,7 @@ def scatter(
     key_of_x = index_keys.parse(x, key, wrap)
     whole = expand_dims(x, key_of_x.added) if key_of_x.added else x
     found = advanced_indexing.windows(whole.shape, key_of_x)
-    if 0 in found.shape:
+    if 0 in found.shape or found.missing is not None:  # nothing is updated
         return x if x.aval == aval else _restored(x, aval.dtype, aval.weak_type)
     values = squeeze(broadcast_to(values, found.shape), found.added)
     vectors, combine = found.positions, _ELEMENTWISE[kind]
