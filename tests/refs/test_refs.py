@@ -689,6 +689,11 @@ def test_parts_and_what_else_takes_refs() -> None:
     assert tj.ref.swap(total.at[1:], 0, 5.0) == tj.ref.get(total.at[1:], 0) + 1.0 == 6.0
     refused(lambda: tj.jit(lambda a, b: None)(total, total.at[0]), "a and b", "one Ref", "Pass it once")
     refused(lambda: tj.freeze(cast("tj.Ref", total.at[0])), "whole Ref")
+    kept = tj.custom_vjp(lambda ref, w: w)
+    kept.defvjp(lambda ref, w: (w, ref), lambda ref, g: (ref.__setitem__(..., g), (None, g))[1])
+    tj.grad(lambda w: 3.0 * kept(total.at[0], w))(1.0)
+    np.testing.assert_array_equal(total[...], [3.0, 5.0])
+    refused(lambda: tj.grad(lambda w: tj.jit(kept)(total.at[0], w))(1.0), "take the part in the rule")
     refused(lambda: tnp.sin(cast("tj.Array", total.at[0])), "stands where an array is needed")
 
 

@@ -101,8 +101,8 @@ def state_for(cell: Cell[Array], function: object, refs: Sequence[Ref | Part]) -
         lent = refs[place[1]]
         if not isinstance(lent, Ref):
             raise RefError(
-                f"a derivative rule uses a part of a Ref, of type {lent.aval}, that was passed to the function. Pass "
-                f"the Ref itself, of type {lent.whole.aval}, and take the part in the rule: ref.at[index]."
+                f"a derivative rule uses a part of a Ref of type {lent.whole.aval} that was passed to a function which "
+                "is traced. Pass the Ref itself, and take the part in the rule: ref.at[index]."
             )
         return state_of(lent)
     return cell
