@@ -318,6 +318,35 @@ def test_rules_are_asked_as_if_nobody_had_asked_before() -> None:
             np.testing.assert_allclose(tj.grad(ours, argnums)(*args), wanted)
 
 
+@pytest.mark.parametrize("closing", [False, True])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_rules_of_functions_of_such_primitives_are_asked_when_they_are_needed(reverse: bool, closing: bool) -> None:
+    """Unless they close over what is traced around the function, which is to be found then."""
+    asked: list[str] = []
+
+    def f(x: jax.Array, y: jax.Array) -> jax.Array:
+        factor = y if closing else 2.0
+
+        def rule(tangent: jax.Array) -> jax.Array:
+            asked.append("the rule")
+            return 5.0 * tangent * factor
+
+        if reverse:
+            g = jax.custom_vjp(lambda x: jax.lax.cond(jnp.all(x > 9), jnp.sin, lambda x: odd(x, x), x))
+            g.defvjp(lambda x: (g(x), None), lambda _, ct: (rule(ct),))
+            return jnp.sum(jnp.sin(g(x)))
+        h = jax.custom_jvp(lambda x: jax.lax.cond(jnp.all(x > 9), jnp.sin, lambda x: odd(x, x), x))
+        h.defjvp(lambda primals, tangents: (h(*primals), rule(tangents[0])))
+        return jnp.sum(jnp.sin(h(x)))
+
+    ours = of_jax(f)
+    tj.make_jaxpr(ours)(X, Y[0])
+    assert bool(asked) == closing
+    found = tj.vmap(tj.grad(ours), (None, 0))(X, Y)
+    np.testing.assert_allclose(found, jax.vmap(jax.grad(f), (None, 0))(X, Y))
+    np.testing.assert_allclose(tj.vmap(ours)(Y, Y), jax.vmap(f)(jnp.asarray(Y), jnp.asarray(Y)))
+
+
 def test_equations_are_equal_if_they_have_the_same_derivatives() -> None:
     def rule(eqn: JaxprEqn, program: Jaxpr, marks: tuple[bool, ...]) -> ir.Primitive:
         raise AssertionError("nothing is differentiated")

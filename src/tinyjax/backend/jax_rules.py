@@ -3,11 +3,12 @@ Imports jax: to be imported at first need."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from functools import partial
-from types import CellType, CodeType, FunctionType
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias, final
 
 import jax
@@ -177,6 +178,15 @@ _UNREAD: Final = (
 )  # fmt: skip
 
 
+#: What leads to nothing traced that a rule reads.
+_LEAVES: Final = (
+    *_PLAIN, *_UNREAD, core.AbstractValue, core.Primitive, jax.tree_util.PyTreeDef, ModuleType, BuiltinFunctionType,
+    type, CodeType, np.ndarray, jax.Array
+)  # fmt: skip
+#: Of how many objects it is looked up.
+_MOST_OBJECTS: Final = 4096
+
+
 @final
 @frozen(eq=False)
 class _Itself:
@@ -191,6 +201,31 @@ class _Itself:
     @override
     def __hash__(self) -> int:
         return id(self.value)
+
+
+def may_close_over_traced(eqn: JaxprEqn) -> bool:
+    """Whether the rules of a call may close over a value that was traced around it. Asking them tells for sure, this is
+    said without: of all that they lead to, whether anything is such a value."""
+    pending: list[object] = [
+        eqn.params[name] for name in ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd") if name in eqn.params
+    ]
+    seen: dict[int, object] = {}
+    while pending:
+        value = pending.pop()
+        if isinstance(value, core.Tracer):
+            return True
+        if id(value) in seen or isinstance(value, _LEAVES):
+            continue
+        seen[id(value)] = value
+        if len(seen) > _MOST_OBJECTS:
+            return True
+        if isinstance(value, JaxJaxpr):
+            pending += getattr(value, "consts", ())  # from 0.11 on
+        elif isinstance(value, FunctionType):  # not the module's variables
+            pending += [value.__closure__, value.__defaults__, value.__kwdefaults__, value.__dict__]
+        else:
+            pending += gc.get_referents(value)
+    return False
 
 
 def rules_of(eqn: JaxprEqn) -> Hashable:

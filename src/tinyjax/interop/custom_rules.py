@@ -20,7 +20,7 @@ from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.exported import CallExported
 from tinyjax.control.recursion import Enclosing, JvpCase, Refusal, refusal_of
 from tinyjax.errors import TinyjaxError, UnsupportedError
-from tinyjax.interop.adopted import adopted
+from tinyjax.interop.adopted import Adopted, adopted
 from tinyjax.interop.jax_context import struct
 from tinyjax.interop.open_rules import OpenRule, OpenRules, Shared
 from tinyjax.interop.requests import Given, Request, Step, request
@@ -30,7 +30,7 @@ from tinyjax.ir.dtypes import BOOL, Scalar
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.tangents import has_tangent, spread_marks
-from tinyjax.ir.traverse import holds_programs
+from tinyjax.ir.traverse import holds_programs, nested_programs
 
 T = TypeVar("T")
 PrimitiveT = TypeVar("PrimitiveT", bound=Primitive)
@@ -87,7 +87,7 @@ def _as_derived(
     if within is not None:
         primitive, operands = within
         return primitive, [*(env[var] for var in operands), *args]
-    if not around and len(open_already) >= _most_within_itself(call):
+    if not around and (len(open_already) >= _most_within_itself(call) or _is_up_to_jax(call)):
         return adopted(eqn, body, body.out_avals, alone, _AskedLater(alone)), args
     key = (jax_rules.rules_of(eqn), body, alone)
     found = None if call.closed_over else known.get(key, rules)
@@ -218,6 +218,14 @@ def _most_within_itself(call: _Call) -> int:
         return _MAX_LARGE
     exported = any(isinstance(eqn.primitive, CallExported) for eqn in eqns)  # it has only as many derivatives
     return _MAX_DEPTH if call.forward or exported else _MAX_REVERSE
+
+
+def _is_up_to_jax(call: _Call) -> bool:
+    """Whether the function's program holds primitives that JAX is asked about later, as those of solvers; then its
+    rules may be, too, if they close over nothing: programs without such primitives are whole."""
+    programs = nested_programs(call.body, key=id)
+    opaque = any(isinstance(eqn.primitive, Adopted) for program in programs for eqn in program.eqns)
+    return opaque and not jax_rules.may_close_over_traced(call.eqn)
 
 
 def _custom_jvp(call: _Call, rules: OpenRules, only: tuple[bool, ...] | None) -> Step[CustomJvp]:
