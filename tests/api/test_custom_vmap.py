@@ -226,3 +226,32 @@ def test_errors_are_those_of_python_too() -> None:
         tj.grad(f)(1.0)
     with pytest.raises(ValueError, match="out_axes is None"):
         tj.vmap(tnp.sin, out_axes=None)(X)
+
+
+def _product(x: Any, y: Any) -> Any:
+    return tnp.sin(x) * y
+
+
+_OWN: Final = custom_vmap(_product)
+
+
+@_OWN.def_vmap
+def _(axis_size: int, in_batched: Any, x: Any, y: Any) -> Any:
+    wide = [
+        v if mark else tnp.broadcast_to(v, (axis_size, *v.shape)) for v, mark in zip((x, y), in_batched, strict=True)
+    ]
+    return _OWN(*wide), True
+
+
+@pytest.mark.parametrize("function", [_OWN, sequential_vmap(_product)], ids=["broadcast", "sequential"])
+def test_rules_that_apply_their_own_function_where_a_tangent_is_not_mapped(function: Any) -> None:
+    w = X[::-1] / 7
+    for apart in (
+        lambda f: tj.vmap(lambda x: tj.jvp(f, (x, w), (w, X))[1])(np.stack([X, w])),
+        lambda f: tj.vmap(lambda t: tj.jvp(f, (X, w), (t, w)))(np.stack([X, w])),
+        lambda f: tj.jacfwd(f)(X, w),
+        lambda f: tj.jit(tj.jacfwd(f, argnums=1))(X, w),
+    ):
+        found, expected = tj.tree.leaves(apart(function)), tj.tree.leaves(apart(_product))
+        for value, wanted in zip(found, expected, strict=True):
+            np.testing.assert_allclose(value, wanted)

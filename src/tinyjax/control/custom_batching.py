@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import ClassVar, TypeVar, final
 
@@ -19,16 +19,19 @@ from tinyjax.ir.effects import Effects
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Outputs, Split, Zero
-from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program import Atom, Eqn, Jaxpr
 from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.tangents import nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import axes_of
+from tinyjax.primitives.shaping import reshape
+from tinyjax.primitives.slicing import slice_in_dim
 from tinyjax.primitives.structure import instantiate, move_axis
 from tinyjax.transforms.batch import add_axis, batch, place_axis
 from tinyjax.transforms.dce import prune
+from tinyjax.transforms.inline import inline
 from tinyjax.transforms.jvp import jvp
 
 V = TypeVar("V")
@@ -48,6 +51,11 @@ class VmapProgram:
 @frozen
 class VmapRule(Opaque):
     """How a function is mapped."""
+
+    @property
+    @abstractmethod
+    def user_rule(self) -> object:
+        """The rule that a user has written, which all this follows from."""
 
     @abstractmethod
     def program(self, size: int, mapped: tuple[bool, ...], avals: Sequence[ShapedArray]) -> VmapProgram:
@@ -153,6 +161,11 @@ class TangentRule(VmapRule):
     def __str__(self) -> str:
         return f"tangents({self.rule})"
 
+    @property
+    @override
+    def user_rule(self) -> object:
+        return self.rule.user_rule
+
     @override
     def program(self, size: int, mapped: tuple[bool, ...], avals: Sequence[ShapedArray]) -> VmapProgram:
         found = self.rule.program(size, mapped, avals)
@@ -178,6 +191,11 @@ class DerivedRule(VmapRule):
     @override
     def __str__(self) -> str:
         return f"jvp({self.rule})"
+
+    @property
+    @override
+    def user_rule(self) -> object:
+        return self.rule.user_rule
 
     @override
     def program(self, size: int, mapped: tuple[bool, ...], avals: Sequence[ShapedArray]) -> VmapProgram:
@@ -205,18 +223,35 @@ class DerivedRule(VmapRule):
         return VmapProgram(whole, base.consts, (*base.mapped, *compress(base.mapped, self.wanted)))
 
     def _apart(self, size: int, mapped: tuple[bool, ...], avals: Sequence[ShapedArray]) -> VmapProgram:
-        """What to apply if no operand is mapped together with its tangent."""
+        """What to apply if no operand is mapped together with its tangent. The rule may apply its own function, which
+        would have to be mapped in the same way, and so on: that is mapped as what it computes."""
         single = [_element(aval) if mark else aval for aval, mark in zip(avals, mapped, strict=True)]
-        base, jaxpr = self._derived(size, [False] * len(self.nonzero), single[: len(self.nonzero)])
+        base, jaxpr = self._derived(size, [False] * len(self.nonzero), single[: len(self.nonzero)], self._is_own)
         axis, in_axes = BatchAxis(size), [*[None] * len(base.consts), *(0 if mark else None for mark in mapped)]
         found = tuple(at is not None for at in batch(jaxpr, axis, in_axes).out_axes)
-        whole = batch(jaxpr, axis, in_axes, [0 if mark else None for mark in found]).jaxpr
-        return VmapProgram(whole, base.consts, found)
+        each = batch(jaxpr, axis, in_axes, [0 if mark else None for mark in found]).jaxpr
+        ruled = (*base.mapped, *compress(base.mapped, self.wanted))
 
-    def _derived(self, size: int, mapped: Sequence[bool], primals: Sequence[ShapedArray]) -> tuple[VmapProgram, Jaxpr]:
-        """What the rule gives, and that with its tangents."""
+        def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+            outs = zip(interpret(ctx, each, ins), found, ruled, strict=True)
+            return [_same_element(ctx, out, size) if mark and also else out for out, mark, also in outs]
+
+        whole = stage(each.in_avals, run)
+        return VmapProgram(whole, base.consts, tuple(mark or also for mark, also in zip(found, ruled, strict=True)))
+
+    def _is_own(self, eqn: Eqn) -> bool:
+        return isinstance(eqn.primitive, CustomVmap) and eqn.primitive.rule.user_rule is self.user_rule
+
+    def _derived(
+        self,
+        size: int,
+        mapped: Sequence[bool],
+        primals: Sequence[ShapedArray],
+        plain: Callable[[Eqn], bool] = lambda eqn: False,
+    ) -> tuple[VmapProgram, Jaxpr]:
+        """What the rule gives, and that with its tangents; some functions are nothing but that, without their rule."""
         base = self.rule.program(size, tuple(mapped), primals)
-        derived = jvp(base.jaxpr, [*[False] * len(base.consts), *self.nonzero])
+        derived = jvp(inline(base.jaxpr, plain), [*[False] * len(base.consts), *self.nonzero])
         results = len(base.mapped)
 
         def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
@@ -226,6 +261,12 @@ class DerivedRule(VmapRule):
             return [*outs[:results], *kept]
 
         return base, stage(derived.jaxpr.in_avals, run)
+
+
+def _same_element(ctx: StagingContext, x: Atom, size: int) -> Atom:
+    """Of a result that is mapped twice, along its first axes: what is the same element of both."""
+    flat = reshape(ctx, x, (size * size, *ctx.aval(x).shape[2:]))
+    return slice_in_dim(ctx, flat, 0, size * size, size + 1, 0)
 
 
 def _element(aval: ShapedArray) -> ShapedArray:

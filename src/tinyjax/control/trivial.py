@@ -13,6 +13,7 @@ from tinyjax.control.callbacks import Callback
 from tinyjax.control.carry import groups, rearranged
 from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.cond import Cond
+from tinyjax.control.custom_batching import CustomVmap
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.exported import CallExported
 from tinyjax.control.foreign import FfiCall
@@ -40,7 +41,7 @@ INLINING[Call] = lambda primitive: Inlinable(primitive.jaxpr, transparent=True)
 INLINING[Calling] = lambda primitive: Inlinable(primitive.jaxpr, transparent=False)
 for _applied in (Call, Checkpoint):
     APPLYING[_applied] = lambda primitive, program: primitive.of(program)
-for _custom in (CustomJvp, CustomVjp, MappedCustom):
+for _custom in (CustomJvp, CustomVjp, MappedCustom, CustomVmap):
     INLINING[_custom] = lambda primitive: Inlinable(primitive.jaxpr, transparent=False)
 
 

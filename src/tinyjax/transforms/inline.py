@@ -41,8 +41,9 @@ def inline(program: ProgramT, where: Choice | None = None) -> ProgramT:
         { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }
 
     `where` chooses among the equations that can be inlined: by default, all calls. A `where` of your own is also asked
-    about `custom_jvp`, `custom_vjp` and `checkpoint`, which are only the function then: without its derivative, without
-    its policy. What is called n times is there n times afterwards, so calls of calls of calls can make a large program.
+    about `custom_jvp`, `custom_vjp`, `custom_vmap` and `checkpoint`, which are only the function then: without its rule
+    or its policy. What is called n times is there n times afterwards, so calls of calls of calls can make a large
+    program.
     """
 
     if where is not None:

@@ -110,6 +110,11 @@ class _UsersRule(VmapRule):
     def __str__(self) -> str:
         return function_name(self.rule)
 
+    @property
+    @override
+    def user_rule(self) -> object:
+        return self.rule
+
     @override
     def program(self, size: int, mapped: tuple[bool, ...], avals: Sequence[ShapedArray]) -> VmapProgram:
         what = f"the rule {located(self.rule)} of custom_vmap function {self.function_name}"
@@ -163,6 +168,8 @@ def sequential_vmap(f: Callable[P, R]) -> CustomVmapFunction[P, R]:
         leaves, treedef = tree.flatten(args)
         marks, _ = tree.flatten(tuple(in_batched))
         moving = [as_array(leaf) for leaf, mark in zip(leaves, marks, strict=True) if mark]
+        if not moving:  # as where only a tangent is mapped
+            return f(*args), False
 
         def one(elements: list[Any]) -> object:
             rest = iter(elements)
