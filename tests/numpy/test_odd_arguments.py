@@ -359,3 +359,12 @@ def test_a_tolerance_for_each_matrix() -> None:
     with jax.enable_x64(True):
         np.testing.assert_allclose(tnp.linalg.pinv(x, limits), jnp.linalg.pinv(x, limits), atol=1e-15)
         np.testing.assert_array_equal(tnp.linalg.matrix_rank(x, limits), jnp.linalg.matrix_rank(x, limits))
+
+
+def test_results_without_elements() -> None:
+    x = np.array([1, 2, 1])
+    for found in (tnp.unique_counts(x, size=0), tj.jit(lambda x: tnp.unique_counts(x, size=0))(x)):
+        assert (found.values.shape, found.counts.shape) == ((0,), (0,))
+    for coefficients in (3.0, np.ones(0), np.ones(1)):  # of polynomials that are constant
+        assert tj.jit(tnp.roots)(coefficients).shape == tnp.roots(coefficients).shape == (0,)
+    np.testing.assert_array_equal(tnp.trapezoid(np.arange(3.0), dx=[1, 2]), 0.5 * 1 + 1.5 * 2)

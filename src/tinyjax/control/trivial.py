@@ -39,9 +39,10 @@ for _elsewhere in (Callback, CallExported, FfiCall):
     FOLDING[_elsewhere] = lambda primitive: False
 INLINING[Call] = lambda primitive: Inlinable(primitive.jaxpr, transparent=True)
 INLINING[Calling] = lambda primitive: Inlinable(primitive.jaxpr, transparent=False)
+INLINING[CustomVmap] = lambda primitive: Inlinable(primitive.jaxpr, transparent=False)
 for _applied in (Call, Checkpoint):
     APPLYING[_applied] = lambda primitive, program: primitive.of(program)
-for _custom in (CustomJvp, CustomVjp, MappedCustom, CustomVmap):
+for _custom in (CustomJvp, CustomVjp, MappedCustom):
     INLINING[_custom] = lambda primitive: Inlinable(primitive.jaxpr, transparent=False)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
+from tinyjax.numpy.arguments import with_axes
 from tinyjax.numpy.creation import arange, asarray, zeros
 from tinyjax.numpy.elementwise import sqrt
 from tinyjax.numpy.joining import concatenate
@@ -155,11 +156,13 @@ def roots(p: Nested, *, strip_zeros: bool = True) -> Array:
     >>> roots(np.array([1.0, -3.0, 2.0]))
     Array([2.+0.j, 1.+0.j], dtype=complex128)
     """
-    (coefficients,) = promote_inexact(asarray(p))
+    (coefficients,) = promote_inexact(with_axes(asarray(p), 1))
     if coefficients.ndim != 1:
         raise ShapeError(f"roots takes a vector of coefficients, got {coefficients.aval}")
     kind = np.result_type(coefficients.dtype, np.complex64)
     last, first = 0, None
+    if coefficients.size < 2:
+        return zeros((0,), kind)
     if strip_zeros:
         try:
             present = np.flatnonzero(np.asarray(coefficients))

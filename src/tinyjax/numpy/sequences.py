@@ -271,7 +271,7 @@ def _end(slope: Array, next_slope: Array, width: Array, next_width: Array) -> Ar
 
 
 @prepared
-def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: SupportsIndex = -1) -> Array:
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: Nested = 1.0, axis: SupportsIndex = -1) -> Array:
     """The integral along an axis by the trapezoidal rule, for samples at coordinates x, or at a distance dx.
 
     >>> trapezoid(np.array([0.0, 1.0, 4.0]))
@@ -279,7 +279,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     """
     if x is None:
         (values,) = promote_inexact(as_array(y))
-        widths = as_array(dx)
+        widths = asarray(dx)
     else:
         values, places = promote_inexact(as_array(y), as_array(x))
         widths = diff(places, axis=-1 if places.ndim == 1 else axis)

@@ -109,7 +109,7 @@ def _inverse(found: _Found) -> Array:
 
 def _counts(found: _Found) -> Array:
     """How often each of the distinct rows is there: 0 for what fills the result."""
-    if not found.first.size:
+    if not found.first.size or not found.starts.size:
         return zeros(found.starts.shape, INT64)
     numbers = along_axis.cumsum(astype(found.first, INT64)) - 1
     return zeros(found.starts.shape, INT64).at[numbers].add(1, mode="drop", indices_are_sorted=True)

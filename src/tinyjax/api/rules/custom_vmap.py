@@ -169,13 +169,14 @@ def sequential_vmap(f: Callable[P, R]) -> CustomVmapFunction[P, R]:
         marks, _ = tree.flatten(tuple(in_batched))
         moving = [as_array(leaf) for leaf, mark in zip(leaves, marks, strict=True) if mark]
         if not moving:  # as where only a tangent is mapped
-            return f(*args), False
+            function: Callable[..., object] = f
+            return function(*args), False
 
         def one(elements: list[Any]) -> object:
             rest = iter(elements)
             full = [next(rest) if mark else leaf for leaf, mark in zip(leaves, marks, strict=True)]
-            function: Callable[..., object] = mapped
-            return function(*tree.unflatten(treedef, full))
+            own: Callable[..., object] = mapped
+            return own(*tree.unflatten(treedef, full))
 
         return map_in_order(one, moving), True
 
