@@ -19,6 +19,7 @@ from jax.interpreters import ad, batching, mlir
 import tinyjax as tj
 from tinyjax import ir
 from tinyjax.errors import MissingRuleError, UnsupportedError
+from tinyjax.extend import core as extended
 from tinyjax.interop.adopted import adopted
 from tinyjax.interop.jax import from_jax, of_jax, to_jax
 from tinyjax.ir.equality import same_value
@@ -345,6 +346,15 @@ def test_rules_of_functions_of_such_primitives_are_asked_when_they_are_needed(re
     found = tj.vmap(tj.grad(ours), (None, 0))(X, Y)
     np.testing.assert_allclose(found, jax.vmap(jax.grad(f), (None, 0))(X, Y))
     np.testing.assert_allclose(tj.vmap(ours)(Y, Y), jax.vmap(f)(jnp.asarray(Y), jnp.asarray(Y)))
+
+
+def test_rules_are_asked_with_the_types_that_jax_had() -> None:
+    h = jax.custom_jvp(lambda x: odd(x, x))
+    h.defjvp(lambda primals, tangents: (h(*primals), 3.0 * tangents[0]))
+    program = from_jax(lambda x: odd(h(x), x), X)
+    with jax.enable_x64(False):
+        found = tj.jvp(lambda x: extended.jaxpr_as_fun(program)(x)[0], (X,), (X,))[1]
+    np.testing.assert_allclose(found, jax.jvp(lambda x: odd(h(x), x), (X,), (X,))[1])
 
 
 def test_equations_are_equal_if_they_have_the_same_derivatives() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TypeVar, final
 
 import jax
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn
@@ -340,22 +340,28 @@ class Importer:
 @final
 @frozen
 class _Alone:
-    """Imports what is no part of another program, but may be within a region as one is, and refuses it as a whole."""
+    """Imports what is no part of another program, but may be within a region as one is, and refuses it as a whole. JAX
+    has 64-bit types as it had them when the program around it was imported."""
 
     region: Region | None
+    x64: bool = field(factory=jax_programs.x64_enabled)
 
-    def entered(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.region is None else self.region.entered()
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        with jax.enable_x64(self.x64), nullcontext() if self.region is None else self.region.entered():
+            yield
 
     def program(self, closed: JaxClosedJaxpr) -> Jaxpr:
         importer = Importer()
-        program = importer.run(request(closed, OpenRules(), self.region))
+        with jax.enable_x64(self.x64):
+            program = importer.run(request(closed, OpenRules(), self.region))
         refuse("from_jax", lacks_of(program, importer.types))
         return program
 
     def primitive(self, step: Step[PrimitiveT]) -> PrimitiveT:
         importer = Importer()
-        made = importer.finish(step, self.region)
+        with jax.enable_x64(self.x64):
+            made = importer.finish(step, self.region)
         for program in programs_of(made):
             refuse("from_jax", lacks_of(program, importer.types))
         return made
