@@ -33,7 +33,7 @@ MODULES: Final = (
 )  # fmt: skip
 #: Of these, parameters that aren't here, or are by keyword only, and why.
 REASONS: Final = {
-    **dict.fromkeys(("grad.reduce_axes", "value_and_grad.reduce_axes"), "JAX takes the empty tuple only"),
+    **dict.fromkeys(("grad.reduce_axes", "value_and_grad.reduce_axes"), "by keyword; JAX takes the empty tuple only"),
     **dict.fromkeys(("checkpoint.concrete", "remat.concrete"), "JAX refuses it"),
     **dict.fromkeys(("make_jaxpr.axis_env", "make_jaxpr.return_shape"), "by keyword"),
     "local_devices.host_id": "an older name of process_index",

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any, cast
 
 import jax
 import pytest
 
 import tinyjax as tj
+from tinyjax.errors import UnsupportedError
 
 #: What jax has and tinyjax doesn't: sharding, devices, deprecated switches.
 MISSING = {
     "device_put": {"device", "src", "donate", "may_alias"},
-    "grad": {"reduce_axes"},
     "jit": {"keep_unused", "device", "backend", "inline", "compiler_options"},
     "linear_transpose": {"reduce_axes"},
     "linearize": {"in_nzs"},  # jax 0.11
     "make_jaxpr": {"abstracted_axes"},
-    "value_and_grad": {"reduce_axes"},
     "vjp": {"reduce_axes", "in_nzs", "saveable_args"},
     "vmap": {"spmd_axis_name", "sum_match"},
 }
@@ -38,3 +38,10 @@ def test_names_and_defaults(name: str) -> None:
         expected, found = theirs[key].default, ours[key].default
         if key != "fun" and type(expected).__name__ != "UnspecifiedValue":  # None, here
             assert found == expected, key
+
+
+def test_what_jax_takes_no_longer() -> None:
+    assert tj.grad(lambda x: x * x, reduce_axes=())(3.0) == 6.0
+    assert tj.value_and_grad(lambda x: x * x, reduce_axes=())(3.0) == (9.0, 6.0)
+    with pytest.raises(UnsupportedError, match=r"reduce_axes is \(\). Apply lax.psum"):
+        tj.grad(lambda x: x * x, reduce_axes=cast(Any, ("i",)))

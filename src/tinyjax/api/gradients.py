@@ -10,6 +10,7 @@ from typing_extensions import Unpack
 
 from tinyjax.api.chosen_arguments import Differentiation, differentiated
 from tinyjax.api.non_finite import Check, Debugging, checked
+from tinyjax.errors import UnsupportedError
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 
@@ -254,6 +255,7 @@ def grad(
     *,
     debug_nans: bool = False,
     debug_infs: bool = False,
+    reduce_axes: Sequence[object] = (),
 ) -> Callable[..., Any]:
     """A function that returns the gradient of `fun`; see `value_and_grad` for the arguments.
 
@@ -262,6 +264,8 @@ def grad(
     >>> grad(lambda x: x**2 if x > 0 else 0.0)(3.0)
     Array(6., dtype=float64, weak_type=True)
     """
+    if reduce_axes:
+        raise UnsupportedError("grad sums over no axes: reduce_axes is (). Apply lax.psum to the gradient.")
     both = differentiated(Differentiation("grad", fun, argnums, has_aux, holomorphic, allow_int))
     both = checked(Check.asked("grad", fun, debug_nans, debug_infs), both)
 

@@ -38,6 +38,7 @@ class Debugging(TypedDict, total=False):
 
     debug_nans: bool
     debug_infs: bool
+    reduce_axes: tuple[()]
 
 
 @final

@@ -28,6 +28,7 @@ from tinyjax.api.signatures import (
     Two,
     WithAux,
 )
+from tinyjax.errors import UnsupportedError
 from tinyjax.tracebacks import filtered
 
 
@@ -204,6 +205,7 @@ def value_and_grad(
     *,
     debug_nans: bool = False,
     debug_infs: bool = False,
+    reduce_axes: Sequence[object] = (),
 ) -> Callable[..., tuple[Any, Any]]:
     """A function that returns the value of `fun` and its gradient with respect to the arguments `argnums`.
 
@@ -213,10 +215,12 @@ def value_and_grad(
 
     With `debug_nans` or `debug_infs`, the value and the gradient are looked at: where one has nan or inf, they are
     computed once more, and a NonFiniteError says which operation gave the first one, and its line. That takes known
-    values, so under `jit` it is an option of `jit`.
+    values, so under `jit` it is an option of `jit`. (`reduce_axes` is JAX's, which takes nothing but () any more.)
 
     >>> value_and_grad(lambda x: x * x)(3.0)
     (Array(9., dtype=float64, weak_type=True), Array(6., dtype=float64, weak_type=True))
     """
+    if reduce_axes:
+        raise UnsupportedError("value_and_grad sums over no axes: reduce_axes is (). Apply lax.psum to the gradient.")
     both = differentiated(Differentiation("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int))
     return checked(Check.asked("value_and_grad", fun, debug_nans, debug_infs), both)
