@@ -1,4 +1,4 @@
-"""What Python's operators mean for arrays: quotients, remainders, powers, comparisons, roundings, bits."""
+"""What Python's operators mean for arrays: quotients, remainders, powers, roundings, bits."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from tinyjax.arrays.elementwise import (
     apply,
     astype,
     broadcast,
-    broadcast_shapes,
-    broadcast_to,
     constant_like,
     elementwise,
     full_like,
@@ -27,7 +25,7 @@ from tinyjax.arrays.elementwise import (
 from tinyjax.arrays.intake import as_array, refuse_out
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import DtypeError, TypingError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import made_once
 from tinyjax.prepared import closed
@@ -44,7 +42,6 @@ from tinyjax.primitives.bitwise import (
     shift_right_arithmetic,
     shift_right_logical,
 )
-from tinyjax.primitives.comparison import Comparison, eq, ge, gt, le, lt, ne
 from tinyjax.primitives.exponential import pow_
 from tinyjax.primitives.rounding import round_away_from_zero, round_to_even, sign
 
@@ -229,59 +226,6 @@ def _power_of_integers(x: Array, y: Array) -> Array:
             x = x * x
             y = apply(shift_right_logical, y, constant_like(y, 1))
     return result
-
-
-# Comparisons.
-
-
-def compare(primitive: Comparison, x: Array, y: Array) -> Array:
-    """An order relation. Complex numbers are compared by their real parts, then by their imaginary ones."""
-    if x.aval.dtype not in COMPLEXES and y.aval.dtype not in COMPLEXES:
-        return elementwise(primitive, x, y)
-    x, y = promote(x, y)
-    x_real, y_real = apply(parts.real, x), apply(parts.real, y)
-    same = apply(eq, x_real, y_real)
-    return where(same, apply(primitive, apply(parts.imag, x), apply(parts.imag, y)), apply(primitive, x_real, y_real))
-
-
-def less(x: Array, y: Array) -> Array:
-    return compare(lt, x, y)
-
-
-def less_equal(x: Array, y: Array) -> Array:
-    return compare(le, x, y)
-
-
-def greater(x: Array, y: Array) -> Array:
-    return compare(gt, x, y)
-
-
-def greater_equal(x: Array, y: Array) -> Array:
-    return compare(ge, x, y)
-
-
-def equal(x: Array, y: Array) -> Array:
-    return _compare(eq, x, y)
-
-
-def not_equal(x: Array, y: Array) -> Array:
-    return _compare(ne, x, y)
-
-
-def _compare(primitive: Comparison, x: Array, y: Array) -> Array:
-    """Whether elements are equal, or differ. Those without bits, of dtype float0, are all equal, as in NumPy."""
-    done = x._at_once(primitive, (x, y))
-    if done is not None:
-        return done
-    dtypes = x.aval.dtype, y.aval.dtype
-    if FLOAT0 not in dtypes:
-        return elementwise(primitive, x, y)
-    if dtypes[0] != dtypes[1]:
-        raise TypingError(
-            f"{x.aval} and {y.aval} can't be compared: tangents of integers and booleans (float0) hold nothing. "
-            "Compare them with zeros of dtype tinyjax.float0."
-        )
-    return broadcast_to(x._operands(primitive is eq)[1], broadcast_shapes(x.aval.shape, y.aval.shape))
 
 
 # Bits.

@@ -12,6 +12,7 @@ from tinyjax import arrays
 from tinyjax.arrays import (
     along_axis,
     arithmetic,
+    comparisons,
     elementwise,
     products,
     reductions,
@@ -219,7 +220,7 @@ class Methods(Placed):
         """Whether any element of a vector is equal to a scalar."""
         if self.aval.ndim != 1:
             raise ShapeError(f"in: the array must have one axis, got {self.aval}. Write (x == value).any().")
-        found = self._binary(arithmetic.equal, item)
+        found = self._binary(comparisons.equal, item)
         if found is NotImplemented:
             raise InputError(f"in: an element of an array is a number, and {item!r} is none")
         if found.aval.shape != self.aval.shape or getattr(item, "shape", ()) != ():

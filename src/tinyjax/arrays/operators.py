@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from typing_extensions import override
 
 from tinyjax import arrays
-from tinyjax.arrays import arithmetic
+from tinyjax.arrays import arithmetic, comparisons
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.products import matmul
 from tinyjax.errors import ImmutableArrayError, InputError, ShapeError
@@ -232,27 +232,27 @@ class Operators(ABC):
 
     @override
     def __eq__(self, other: ArrayLike) -> Array:  # type: ignore[override]  # elementwise
-        return self._binary(arithmetic.equal, other)
+        return self._binary(comparisons.equal, other)
 
     @override
     def __ne__(self, other: ArrayLike) -> Array:  # type: ignore[override]  # elementwise
-        return self._binary(arithmetic.not_equal, other)
+        return self._binary(comparisons.not_equal, other)
 
     @override
     def __hash__(self) -> int:
         raise InputError("arrays can't be hashed, because == compares their elements; so they can't be keys")
 
     def __lt__(self, other: ArrayLike) -> Array:
-        return self._binary(arithmetic.less, other)
+        return self._binary(comparisons.less, other)
 
     def __le__(self, other: ArrayLike) -> Array:
-        return self._binary(arithmetic.less_equal, other)
+        return self._binary(comparisons.less_equal, other)
 
     def __gt__(self, other: ArrayLike) -> Array:
-        return self._binary(arithmetic.greater, other)
+        return self._binary(comparisons.greater, other)
 
     def __ge__(self, other: ArrayLike) -> Array:
-        return self._binary(arithmetic.greater_equal, other)
+        return self._binary(comparisons.greater_equal, other)
 
     # As a sequence.
 

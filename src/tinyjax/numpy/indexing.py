@@ -6,7 +6,7 @@ from typing import Literal, SupportsIndex
 
 import numpy as np
 
-from tinyjax.arrays import arithmetic, taking
+from tinyjax.arrays import arithmetic, comparisons, taking
 from tinyjax.arrays.elementwise import broadcast_to, is_nan, promote, where
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, ravel, reshape
@@ -164,7 +164,7 @@ def _halved(ordered: Array, values: Array, side: str) -> Array:
 
 def _at_most(x: Array, y: Array) -> Array:
     """Whether elements are equal to others or come before them when sorted: nan is last."""
-    found = arithmetic.less_equal(x, y)
+    found = comparisons.less_equal(x, y)
     if x.dtype in COMPLEXES:  # the real parts may decide, where the imaginary one is nan
         found = arithmetic.bitwise_and(found, arithmetic.invert(is_nan(x)))
     return arithmetic.bitwise_or(found, is_nan(y)) if x.dtype in INEXACT else found

@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy as np
 
-from tinyjax.arrays import arithmetic
+from tinyjax.arrays import arithmetic, comparisons
 from tinyjax.arrays.elementwise import (
     apply,
     astype,
@@ -67,32 +67,32 @@ def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
 
 def equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 == x2."""
-    return arithmetic.equal(*_pair(x1, x2))
+    return comparisons.equal(*_pair(x1, x2))
 
 
 def not_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 != x2."""
-    return arithmetic.not_equal(*_pair(x1, x2))
+    return comparisons.not_equal(*_pair(x1, x2))
 
 
 def less(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 < x2."""
-    return arithmetic.less(*_pair(x1, x2))
+    return comparisons.less(*_pair(x1, x2))
 
 
 def less_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 <= x2."""
-    return arithmetic.less_equal(*_pair(x1, x2))
+    return comparisons.less_equal(*_pair(x1, x2))
 
 
 def greater(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 > x2."""
-    return arithmetic.greater(*_pair(x1, x2))
+    return comparisons.greater(*_pair(x1, x2))
 
 
 def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 >= x2."""
-    return arithmetic.greater_equal(*_pair(x1, x2))
+    return comparisons.greater_equal(*_pair(x1, x2))
 
 
 def isclose(
