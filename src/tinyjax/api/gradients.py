@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from typing_extensions import Unpack
 
 from tinyjax.api.chosen_arguments import Differentiation, differentiated
-from tinyjax.api.non_finite import Check, Debugging, checked
+from tinyjax.api.non_finite import Check, Options, checked
 from tinyjax.errors import UnsupportedError
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
@@ -45,7 +45,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> One[A, P, tuple[A, Aux]]: ...
 @overload
 def grad(
@@ -54,7 +54,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Two[A, B, P, tuple[B, Aux]]: ...
 @overload
 def grad(
@@ -63,7 +63,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[C, Aux]]: ...
 @overload
 def grad(
@@ -72,7 +72,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> One[A, P, tuple[tuple[A], Aux]]: ...
 @overload
 def grad(
@@ -81,7 +81,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Two[A, B, P, tuple[tuple[A, B], Aux]]: ...
 @overload
 def grad(
@@ -90,7 +90,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[tuple[B, C], Aux]]: ...
 @overload
 def grad(
@@ -99,7 +99,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[tuple[A, B, C], Aux]]: ...
 @overload
 def grad(
@@ -108,7 +108,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Any: ...
 @overload
 def grad(
@@ -117,7 +117,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Any: ...
 @overload
 def grad(
@@ -126,7 +126,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> One[ArrayLike, P, Array]: ...
 @overload
 def grad(
@@ -135,7 +135,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Two[A, ArrayLike, P, Array]: ...
 @overload
 def grad(
@@ -144,7 +144,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Two[ArrayLike, ArrayLike, P, tuple[Array, Array]]: ...
 @overload
 def grad(
@@ -153,7 +153,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> One[A, P, A]: ...
 @overload
 def grad(
@@ -162,7 +162,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Two[A, B, P, B]: ...
 @overload
 def grad(
@@ -171,7 +171,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, C]: ...
 @overload
 def grad(
@@ -180,7 +180,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> One[A, P, tuple[A]]: ...
 @overload
 def grad(
@@ -189,7 +189,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Two[A, B, P, tuple[A, B]]: ...
 @overload
 def grad(
@@ -198,7 +198,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[A, C]]: ...
 @overload
 def grad(
@@ -207,7 +207,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[B, C]]: ...
 @overload
 def grad(
@@ -216,7 +216,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[A, B, C]]: ...
 @overload
 def grad(
@@ -225,7 +225,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Callable[P, Any]: ...
 @overload
 def grad(
@@ -234,7 +234,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Callable[P, tuple[Any, ...]]: ...
 @overload
 def grad(
@@ -243,7 +243,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Any: ...  # a function; mypy would take Callable[..., Any] for an untyped one
 @filtered
 def grad(

@@ -33,8 +33,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Debugging(TypedDict, total=False):
-    """Options of transformations."""
+class Options(TypedDict, total=False):
+    """What `grad` and `value_and_grad` take by keyword only."""
 
     debug_nans: bool
     debug_infs: bool

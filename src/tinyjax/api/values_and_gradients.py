@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 from typing_extensions import Unpack
 
 from tinyjax.api.chosen_arguments import Differentiation, differentiated
-from tinyjax.api.non_finite import Check, Debugging, checked
+from tinyjax.api.non_finite import Check, Options, checked
 from tinyjax.api.signatures import (
     A,
     Aux,
@@ -40,7 +40,7 @@ def value_and_grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> One[A, P, tuple[tuple[R, Aux], A]]: ...
 @overload
 def value_and_grad(
@@ -49,7 +49,7 @@ def value_and_grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Two[A, B, P, tuple[tuple[R, Aux], B]]: ...
 @overload
 def value_and_grad(
@@ -58,7 +58,7 @@ def value_and_grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[tuple[R, Aux], C]]: ...
 @overload
 def value_and_grad(
@@ -67,7 +67,7 @@ def value_and_grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> One[A, P, tuple[tuple[R, Aux], tuple[A]]]: ...
 @overload
 def value_and_grad(
@@ -76,7 +76,7 @@ def value_and_grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Two[A, B, P, tuple[tuple[R, Aux], tuple[A, B]]]: ...
 @overload
 def value_and_grad(
@@ -85,7 +85,7 @@ def value_and_grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[tuple[R, Aux], tuple[B, C]]]: ...
 @overload
 def value_and_grad(
@@ -94,7 +94,7 @@ def value_and_grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[tuple[R, Aux], tuple[A, B, C]]]: ...
 @overload
 def value_and_grad(
@@ -103,7 +103,7 @@ def value_and_grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> One[A, P, tuple[R, A]]: ...
 @overload
 def value_and_grad(
@@ -112,7 +112,7 @@ def value_and_grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Two[A, B, P, tuple[R, B]]: ...
 @overload
 def value_and_grad(
@@ -121,7 +121,7 @@ def value_and_grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[R, C]]: ...
 @overload
 def value_and_grad(
@@ -130,7 +130,7 @@ def value_and_grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> One[A, P, tuple[R, tuple[A]]]: ...
 @overload
 def value_and_grad(
@@ -139,7 +139,7 @@ def value_and_grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Two[A, B, P, tuple[R, tuple[A, B]]]: ...
 @overload
 def value_and_grad(
@@ -148,7 +148,7 @@ def value_and_grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[R, tuple[A, C]]]: ...
 @overload
 def value_and_grad(
@@ -157,7 +157,7 @@ def value_and_grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[R, tuple[B, C]]]: ...
 @overload
 def value_and_grad(
@@ -166,7 +166,7 @@ def value_and_grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Three[A, B, C, P, tuple[R, tuple[A, B, C]]]: ...
 @overload
 def value_and_grad(
@@ -175,7 +175,7 @@ def value_and_grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Callable[P, tuple[R, Any]]: ...
 @overload
 def value_and_grad(
@@ -184,7 +184,7 @@ def value_and_grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Callable[P, tuple[R, tuple[Any, ...]]]: ...
 @overload
 def value_and_grad(
@@ -193,7 +193,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-    **debug: Unpack[Debugging],
+    **options: Unpack[Options],
 ) -> Any: ...  # a function; mypy would take Callable[..., Any] for an untyped one
 @filtered
 def value_and_grad(

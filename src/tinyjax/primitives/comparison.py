@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, KEYS, MOVABLE, SUPPORTED, DType, HostArray
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, KEYS, MOVABLE, SUPPORTED, DType, HostArray, numbers_of
 from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise, TwoOperands
 
 ORDERED: Final = SUPPORTED - COMPLEXES
@@ -25,7 +25,7 @@ class Comparison(Stepwise, TwoOperands):
         return self._of_keys if dtype in KEYS else type(self).function
 
     def _of_keys(self, *keys: HostArray) -> HostArray | np.generic:
-        x, y = (key[key.dtype.names[0]] for key in keys if key.dtype.names)  # their words
+        x, y = map(numbers_of, keys)
         return type(self).function((x != y).any(-1), np.False_)
 
     @override

@@ -20,7 +20,19 @@ from typing_extensions import override
 from tinyjax.errors import ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import INT64, INTEGERS, KEY, KEY_NAMES, KEYS, UINT32, UINT64, DType, HostArray, short_name
+from tinyjax.ir.dtypes import (
+    INT64,
+    INTEGERS,
+    KEY,
+    KEY_NAMES,
+    KEYS,
+    UINT32,
+    UINT64,
+    DType,
+    HostArray,
+    numbers_of,
+    short_name,
+)
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Literal
 from tinyjax.ir.shapes import Shape, as_shape
@@ -334,7 +346,8 @@ def impl_of(dtype: DType) -> KeyImpl:
 
 def key_words(keys: HostArray) -> _Words:
     """The words of keys, along a new last axis."""
-    return np.ascontiguousarray(keys).reshape(-1).view(np.uint32).reshape((*keys.shape, word_count(keys.dtype)))
+    words: _Words = numbers_of(keys)
+    return words
 
 
 def as_keys(words: HostArray, dtype: DType = KEY) -> HostArray:
