@@ -282,8 +282,8 @@ class _Rolling:
             result = block.result(atom)
             if result not in found:
                 eqn = self._lazy.eqns[atom.index]
-                ins = tuple(map(read, eqn.invars))
-                (found[result],) = self._ctx.emit(eqn.primitive, ins, [atom.aval], eqn.source)
+                outs = self._ctx.again(eqn, tuple(map(read, eqn.invars)))
+                found.update(zip(map(block.result, eqn.outvars), outs, strict=True))
             return found[result]
 
         for j, eqn in enumerate(block.last):

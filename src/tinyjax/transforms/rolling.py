@@ -124,6 +124,12 @@ def same_atom(atoms: Sequence[Atom]) -> bool:
     return all(atom is first or (isinstance(atom, Literal) and atom == first) for atom in atoms)
 
 
+def place_among_results(eqn: Eqn, result: Atom) -> int:
+    """Which of an equation's results a value is: variables are numbered as they are bound."""
+    assert isinstance(result, Var)
+    return result.index - eqn.outvars[0].index
+
+
 def _take_alike(one: Eqn, other: Eqn) -> bool:
     return one.primitive == other.primitive and one.invars[0].aval == other.invars[0].aval
 
@@ -147,6 +153,7 @@ class Body:
         #: What each carry is after a block.
         self._carried: list[Var | Slot] = []
         self._found: dict[Hashable, Ref] = {}
+        self._applied: dict[tuple[Primitive, Ref], list[Slot]] = {}
         self._records: list[tuple[Primitive, tuple[Ref, ...], tuple[Var, ...], SourceInfo | None]] = []
         self._count = 0
         for j, eqn in enumerate(block.last):
@@ -170,6 +177,14 @@ class Body:
         self._count += len(outs)
         return slots
 
+    def _apply(self, lazy: Eqn, operand: Ref, place: int) -> Slot:
+        """The result at this place of an equation that is applied where its results are read: all are made at once."""
+        key = lazy.primitive, operand
+        slots = self._applied.get(key)
+        if slots is None:
+            slots = self._applied[key] = self._record(lazy.primitive, (operand,), lazy.outvars, lazy.source)
+        return slots[place]
+
     def _operand(self, j: int, i: int, atom: Atom) -> Ref:
         before = self._block.before(atom)
         if before is not None and isinstance(atom, Var):
@@ -189,11 +204,15 @@ class Body:
     def _taken(self, atoms: Sequence[Atom]) -> Slot | None:
         """What each block takes of an array of its own in the same way, a row say: it is given the array."""
         taking: list[Eqn] = []
+        places: set[int] = set()
         for atom in atoms:
             eqn = self._block.lazy.get(atom.index) if isinstance(atom, Var) else None
             if eqn is None or (taking and not _take_alike(eqn, taking[0])):
                 return None
             taking.append(eqn)
+            places.add(place_among_results(eqn, atom))
+        if len(places) > 1:
+            return None
         inner = [eqn.invars[0] for eqn in taking]
         found = self._taken(inner)
         if found is None:
@@ -201,7 +220,7 @@ class Body:
             if not of_its_own or len(set(inner)) < len(inner) or inner[0].aval.shape[:1] > (_ROWS,):
                 return None
             found = self._from_before(inner)
-        return self._record(taking[0].primitive, (found,), taking[0].outvars, taking[0].source)[0]
+        return self._apply(taking[0], found, places.pop())
 
     def _slot(
         self, kind: Literal_["const", "row"], key: Hashable, aval: ShapedArray, value: T, values: list[T]
@@ -241,8 +260,10 @@ class Body:
             return found
         lazy = self._block.lazy.get(var.index)
         if lazy is not None:
-            ins = tuple([self.own(atom) if isinstance(atom, Var) else atom for atom in lazy.invars])
-            (found,) = self._record(lazy.primitive, ins, lazy.outvars, lazy.source)
+            operand = lazy.invars[0]
+            found = self._apply(
+                lazy, self.own(operand) if isinstance(operand, Var) else operand, place_among_results(lazy, var)
+            )
         else:
             j, o = result
             eqn = self._block.last[j]
