@@ -89,6 +89,14 @@ def test_arrays_of_keys_have_a_dtype_that_can_be_asked_for() -> None:
     check(tnp.full((3,), key, dtype=key.dtype), np.stack([words] * 3))
     check(tj.jit(lambda k: tnp.full_like(tnp.stack([k, k]), k, dtype=k.dtype))(key), np.stack([words] * 2))
     check(tnp.full((2,), 9, dtype=key.dtype), np.full((2, 2), 9, np.uint32))
+    check(key.astype(key.dtype), words)
+    check(tj.jit(lambda k: tnp.astype(k, k.dtype, copy=True))(key), words)
+    check(tnp.stack([key, key], dtype=key.dtype), np.stack([words] * 2))
+    check(tnp.hstack([tnp.stack([key])] * 2, dtype=key.dtype), np.stack([words] * 2))
+    other = tj.random.key(7, impl="rbg").dtype
+    for x, dtype in ((key, np.dtype("uint32")), (key, other), (tnp.ones(2), other)):
+        with pytest.raises(TypingError, match="key"):
+            x.astype(dtype)
     for make, value in ((tnp.zeros, 0), (tnp.ones, 1), (tnp.empty, 0)):
         check(make((2,), dtype=key.dtype), np.full((2, 2), value, np.uint32))
     with pytest.raises(TypingError, match="key"):

@@ -22,6 +22,7 @@ from tinyjax.ir.dtypes import (
     INEXACT,
     INT32,
     INT64,
+    KEYS,
     NARROW_FLOATS,
     SUPPORTED,
     UINT64,
@@ -122,6 +123,13 @@ def astype(x: Array, dtype: DType) -> Array:
     warn_of_imaginary_parts(aval.dtype, dtype)
     converted = x._convert_scalar(dtype, False) if aval.shape == () else None
     return x._bind(conversion(dtype, False), x)[0] if converted is None else converted
+
+
+def converted(x: Array, dtype: npt.DTypeLike | None) -> Array:
+    """x with a dtype that somebody asks for, if any: only keys are of a dtype of keys, and only of their own."""
+    own = x.aval.dtype
+    chosen = own if own in KEYS and own == dtype else user_dtype(dtype)
+    return x if chosen is None else astype(x, chosen)
 
 
 # Shapes.

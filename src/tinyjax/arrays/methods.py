@@ -147,8 +147,7 @@ class Methods(Placed):
     ) -> Array:
         """The elements converted to a dtype, on a device if one is given; a dtype of None is float64. With `copy` in
         memory of their own, also where there is nothing to convert."""
-        found = elementwise.user_dtype(float if dtype is None else dtype)
-        converted = self._array if found is None else elementwise.astype(self._array, found)
+        converted = elementwise.converted(self._array, float if dtype is None else dtype)
         if device is not None:
             converted = converted.to_device(device)
         return converted.copy() if copy and converted is self._array else converted

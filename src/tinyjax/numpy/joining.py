@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyjax.arrays import shaping
-from tinyjax.arrays.elementwise import astype, user_dtype
+from tinyjax.arrays.elementwise import converted
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import ShapeError
@@ -42,27 +42,22 @@ def _rows(arrays: Array, *shape: int) -> Array:
     return shaping.reshape(arrays, (arrays.aval.shape[0], *shape))
 
 
-def _as(x: Array, dtype: npt.DTypeLike | None) -> Array:
-    chosen = user_dtype(dtype)
-    return x if chosen is None else astype(x, chosen)
-
-
 def concatenate(arrays: Arrays, axis: SupportsIndex | None = 0, dtype: npt.DTypeLike | None = None) -> Array:
     """The arrays joined along an axis that they have; None: their elements in one axis."""
     if _is_many(arrays) and (axis is None or arrays.aval.ndim > 1):
         if axis is None:
-            return _as(shaping.ravel(arrays), dtype)
+            return converted(shaping.ravel(arrays), dtype)
         at = canonical_axis(axis, arrays.aval.ndim - 1, "concatenate")
         count, *shape = arrays.aval.shape
         shape[at] *= count
-        return _as(shaping.reshape(shaping.moveaxis(arrays, 0, at), shape), dtype)
-    parts, chosen = _list("concatenate", arrays), user_dtype(dtype)
+        return converted(shaping.reshape(shaping.moveaxis(arrays, 0, at), shape), dtype)
+    parts = _list("concatenate", arrays)
     if axis is None:
         return concatenate([shaping.ravel(x) for x in parts], 0, dtype)
     if any(not x.aval.shape for x in parts):
         raise ShapeError("concatenate: scalars have no axis to be joined along; stack gives them one")
     at = canonical_axis(axis, parts[0].aval.ndim, "concatenate")
-    return shaping.concatenate(parts if chosen is None else [astype(x, chosen) for x in parts], at)
+    return shaping.concatenate([converted(x, dtype) for x in parts], at)
 
 
 def concat(arrays: Arrays, /, *, axis: SupportsIndex | None = 0) -> Array:
@@ -74,13 +69,12 @@ def stack(arrays: Arrays, axis: SupportsIndex = 0, out: None = None, dtype: npt.
     """The arrays, all of one shape, joined along a new axis."""
     refuse_out("stack", out)
     if _is_many(arrays):
-        return _as(shaping.moveaxis(arrays, 0, canonical_axis(axis, arrays.aval.ndim, "stack")), dtype)
+        return converted(shaping.moveaxis(arrays, 0, canonical_axis(axis, arrays.aval.ndim, "stack")), dtype)
     parts = _list("stack", arrays)
     if any(x.aval.shape != parts[0].aval.shape for x in parts):
         raise ShapeError(f"stack: the arrays must have one shape, got {', '.join(str(x.aval) for x in parts)}")
     at = canonical_axis(axis, parts[0].aval.ndim + 1, "stack")
-    chosen = user_dtype(dtype)
-    return shaping.stack(parts if chosen is None else [astype(x, chosen) for x in parts], at)
+    return shaping.stack([converted(x, dtype) for x in parts], at)
 
 
 def vstack(tup: Arrays, dtype: npt.DTypeLike | None = None) -> Array:
