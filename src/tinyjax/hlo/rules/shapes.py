@@ -41,6 +41,13 @@ def _broadcast_in_dim(
 ) -> Sequence[SSA]:
     (x,), (out,) = args, types
     dims = numbers(primitive.broadcast_dimensions)
+    n, new = len(out.shape), len(out.shape) - len(x.aval.shape)
+    if x.aval.shape and new and primitive.broadcast_dimensions == tuple(range(new, n)):
+        # As NumPy broadcasts: leading axes first, and then widened. XLA finds more of what is equal so, as in divisors.
+        added = (1,) * new + x.aval.shape
+        if added != out.shape:
+            x = rearranged(ctx, f"stablehlo.broadcast_in_dim {x.name}, dims = {dims}", x, out.of_shape(added))
+            dims = numbers(range(n))
     return (rearranged(ctx, f"stablehlo.broadcast_in_dim {x.name}, dims = {dims}", x, out),)
 
 
