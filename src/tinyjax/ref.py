@@ -8,7 +8,7 @@ from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.arrays.basic_indexing import Index
 from tinyjax.errors import RefError, UnsupportedError
 from tinyjax.numpy.creation import zeros
-from tinyjax.refs.ref import Part, Ref
+from tinyjax.refs.ref import AnyRef, Part, Ref
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 
@@ -83,7 +83,7 @@ def free_ref(ref: Ref) -> None:
 
 
 @filtered
-def get(ref: Ref | Part, idx: Index | None = None) -> Array:
+def get(ref: AnyRef, idx: Index | None = None) -> Array:
     """`ref[idx]`; all of it without an index.
 
     >>> get(new_ref(1.0))
@@ -94,7 +94,7 @@ def get(ref: Ref | Part, idx: Index | None = None) -> Array:
 
 @filtered
 def set(  # noqa: A001 (its name in jax)
-    ref: Ref | Part, idx: Index | None, value: ArrayLike
+    ref: AnyRef, idx: Index | None, value: ArrayLike
 ) -> None:
     """`ref[idx] = value`; all of it where the index is None.
 
@@ -107,7 +107,7 @@ def set(  # noqa: A001 (its name in jax)
 
 
 @filtered
-def swap(ref: Ref | Part, idx: Index | None, value: ArrayLike) -> Array:
+def swap(ref: AnyRef, idx: Index | None, value: ArrayLike) -> Array:
     """`ref[idx]`, which is `value` afterwards.
 
     >>> import numpy as np
@@ -122,7 +122,7 @@ def swap(ref: Ref | Part, idx: Index | None, value: ArrayLike) -> Array:
 
 
 @filtered
-def addupdate(ref: Ref | Part, idx: Index | None, x: ArrayLike) -> None:
+def addupdate(ref: AnyRef, idx: Index | None, x: ArrayLike) -> None:
     """Adds to `ref[idx]`: where an index has a position twice, both are added.
 
     >>> import numpy as np
@@ -134,9 +134,9 @@ def addupdate(ref: Ref | Part, idx: Index | None, x: ArrayLike) -> None:
     _checked("addupdate", ref).addupdate(x, ... if idx is None else idx)
 
 
-def _checked(what: str, ref: object) -> Ref | Part:
+def _checked(what: str, ref: object) -> AnyRef:
     """Or a part of one, `ref.at[index]`."""
-    if not isinstance(ref, Ref | Part):
+    if not isinstance(ref, AnyRef):
         raise RefError(f"{what} takes a Ref, as tinyjax.new_ref makes them, got {ref!r}")
     return ref
 

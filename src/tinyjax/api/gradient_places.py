@@ -15,7 +15,7 @@ from tinyjax.contexts.recording import Record, renumber
 from tinyjax.errors import RefError, TreeError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.program import Jaxpr, Var
-from tinyjax.refs.ref import Part, Ref
+from tinyjax.refs.ref import AnyRef
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tree.nodes import register_static
@@ -46,7 +46,7 @@ class DidntWant:
 
 
 #: What becomes of one gradient.
-Place: TypeAlias = GradValue | DontWant | Ref | Part
+Place: TypeAlias = GradValue | DontWant | AnyRef
 
 
 def places_of(what: str, entries: Sequence[object], args: object) -> tuple[Place, ...]:
@@ -57,13 +57,13 @@ def places_of(what: str, entries: Sequence[object], args: object) -> tuple[Place
     leaves, structure = tree.flatten(tuple(entries))
     found: list[Place] = []
     for leaf, part in zip(leaves, tree.up_to(f"{what}: with_refs", structure, args), strict=True):
-        if not isinstance(leaf, GradValue | DontWant | Ref | Part):
+        if not isinstance(leaf, GradValue | DontWant | AnyRef):
             raise RefError(
                 f"{what}: with_refs takes a Ref for each argument, tinyjax.ad.GradValue() or tinyjax.ad.DontWant(), "
                 f"got {leaf!r}"
             )
         inner = tree.flatten(part)[0]
-        if isinstance(leaf, Ref | Part) and len(inner) != 1:
+        if isinstance(leaf, AnyRef) and len(inner) != 1:
             raise TreeError(f"{what}: with_refs has one Ref for {len(inner)} arrays: each gradient is added to its own")
         found += [leaf] * len(inner)
     return tuple(found)
@@ -74,7 +74,7 @@ def put(places: Sequence[Place], gradients: Sequence[Array]) -> list[object]:
     _register()
     found: list[object] = []
     for place, gradient in zip(places, gradients, strict=True):
-        if isinstance(place, Ref | Part):
+        if isinstance(place, AnyRef):
             if gradient.aval.dtype != FLOAT0:
                 place.addupdate(gradient)
             found.append(GradRef())

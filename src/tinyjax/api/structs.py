@@ -21,7 +21,7 @@ from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
 from tinyjax.meshes.named import check_sums
 from tinyjax.propagation.specs import lying, sums_said, type_text
-from tinyjax.refs.ref import Part, Ref
+from tinyjax.refs.ref import AnyRef
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 
@@ -101,7 +101,7 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     @classmethod
     def like(cls, x: object) -> ShapeDtypeStruct:
         """The type of an array, or of anything that has a shape and a dtype, and how it lies."""
-        if isinstance(x, Ref | Part):
+        if isinstance(x, AnyRef):
             return cls.like(x.current()).update(is_ref=True)
         aval = abstractify(x)
         lies: Sharding | None = None

@@ -31,7 +31,7 @@ from tinyjax.lax.bodies import stage
 from tinyjax.lax.carried_cells import without_idle
 from tinyjax.meshes import Sharding
 from tinyjax.refs.lending import Places, lending
-from tinyjax.refs.ref import Part, Ref
+from tinyjax.refs.ref import AnyRef
 from tinyjax.refs.staged import StagedRefs, places_among, with_arrays
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import programs, tree
@@ -229,7 +229,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         program = program if self._asked is None else constrained(program, self._asked)
         return bind(Call(self.fun_name, program), *map(ConcreteArray, consts), *arrays)
 
-    def _arrays(self, call: StaticCall) -> tuple[list[Array], tuple[Ref | Part, ...]]:
+    def _arrays(self, call: StaticCall) -> tuple[list[Array], tuple[AnyRef, ...]]:
         """The leaves of the arguments, which must be of the types that the function was traced for; and the Refs among
         them."""
         leaves, treedef = tree.flatten((call.args, call.kwargs))
@@ -237,7 +237,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
             leaves, treedef = tree.flatten(arranged(None if self._key else self.signature, self.in_tree, call))
         wanted = "the arguments that it was traced for"
         tree.check_same_structure(self._label, self.in_tree, treedef, wanted, "the arguments")
-        refs: tuple[Ref | Part, ...] = ()
+        refs: tuple[AnyRef, ...] = ()
         if self._refs is not None:
             leaves, refs = self._refs.taken(self._label, self, leaves, treedef, alike=True)
         arrays = as_arrays(leaves, lambda i: f"argument {self._paths[i]} of {self.fun_name}")

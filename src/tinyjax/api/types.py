@@ -6,7 +6,7 @@ from tinyjax.api.structs import ShapeDtypeStruct, lying_type
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.lax.explicit import typed_sharding
-from tinyjax.refs.ref import Part, Ref
+from tinyjax.refs.ref import AnyRef, Ref
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -30,7 +30,7 @@ def typeof(x: ArrayLike | Ref | ShapedArray | ShapeDtypeStruct) -> ShapedArray |
         return _typed(x)
     if isinstance(x, ShapedArray | ShapeDtypeStruct):
         return x
-    if isinstance(x, Ref | Part):
+    if isinstance(x, AnyRef):
         held = _typed(x.current())
         return ShapeDtypeStruct.like(held).update(is_ref=True)
     try:

@@ -7,7 +7,7 @@ from typing import TypeVar
 from tinyjax.primitives import annotations as identities
 from tinyjax.primitives.conversion import Copy
 from tinyjax.primitives.sinks import DceSink
-from tinyjax.refs.ref import Part, Ref
+from tinyjax.refs.ref import AnyRef
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -24,10 +24,10 @@ def optimization_barrier(operand: _T) -> _T:
     (Array(1., dtype=float64, weak_type=True), Array(2., dtype=float64, weak_type=True))
     """
     leaves, treedef = tree.flatten(operand)
-    arrays = [leaf.current() if isinstance(leaf, Ref | Part) else as_array(leaf) for leaf in leaves]
+    arrays = [leaf.current() if isinstance(leaf, AnyRef) else as_array(leaf) for leaf in leaves]
     outs: list[object] = list(bind(identities.optimization_barrier, *arrays))
     for i, (leaf, out) in enumerate(zip(leaves, outs, strict=True)):
-        if isinstance(leaf, Ref | Part) and isinstance(out, Array):
+        if isinstance(leaf, AnyRef) and isinstance(out, Array):
             leaf.store(out)
             outs[i] = leaf
     result: _T = tree.unflatten(treedef, outs)

@@ -25,7 +25,7 @@ from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.complex import complex_
 from tinyjax.primitives.conversion import conversion
-from tinyjax.refs.ref import Part, Ref, frames_to, held
+from tinyjax.refs.ref import AnyRef, Ref, frames_to, held
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import active_frame, as_array
 from tinyjax.tracing.core import bind
@@ -94,7 +94,7 @@ def state_of(ref: Ref) -> BackwardState:
     return ref.state
 
 
-def state_for(cell: Cell[Array], function: object, refs: Sequence[Ref | Part]) -> Cell[Array]:
+def state_for(cell: Cell[Array], function: object, refs: Sequence[AnyRef]) -> Cell[Array]:
     """A cell of a function that `lending` has made; in the place of the state of a Ref that it was lent, the state of
     that Ref itself, of these."""
     if isinstance(cell, BackwardState) and (place := cell.ref.place) is not None and place[0] is function:

@@ -20,7 +20,7 @@ from tinyjax.tracing.programs import Traced
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
-    from tinyjax.refs.ref import Part, Ref
+    from tinyjax.refs.ref import AnyRef, Ref
 
 
 @final
@@ -39,7 +39,7 @@ class Lent:
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    refs: tuple[Ref | Part, ...]
+    refs: tuple[AnyRef, ...]
     places: Places
 
     @property
@@ -65,7 +65,7 @@ class Lent:
         return evolve(traced, cells=tuple([state_for(cell, function, self.refs) for cell in traced.cells]))
 
 
-def refs_among(fun: Callable[..., object], leaves: Sequence[object], treedef: PyTreeDef) -> dict[int, Ref | Part]:
+def refs_among(fun: Callable[..., object], leaves: Sequence[object], treedef: PyTreeDef) -> dict[int, AnyRef]:
     """The Refs, and parts of Refs, among the leaves of a function's arguments. A RefError if one is there twice."""
     found = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, refs.ref.Ref | refs.ref.Part)}
     first: dict[Ref, int] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, NoReturn, final
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, final
 
 import numpy as np
 from attrs import field, frozen
@@ -205,7 +205,7 @@ class Ref(Cell[Array]):
 class At:
     """What `ref.at` is: it takes an index."""
 
-    ref: Ref | Part
+    ref: AnyRef
 
     def __getitem__(self, index: Index) -> Part:
         return Part(self.ref, index)
@@ -218,7 +218,7 @@ class Part(Typed):
     """A part of what a Ref holds: reading and writing it is reading and writing the Ref. A function that takes one has
     a Ref of its own there, and what that holds at the end is written to the part."""
 
-    ref: Ref | Part
+    ref: AnyRef
     index: Index = field(eq=False)
 
     @property
@@ -271,11 +271,15 @@ class Part(Typed):
         self.whole.__jax_array__()
 
 
+#: What can be read and written: a Ref, or a part of one.
+AnyRef: TypeAlias = Ref | Part
+
+
 def _fitting(held: Array, index: Index, value: ArrayLike) -> tuple[Array, GatherScatterMode | None]:
     """What is to be written at an index of what a Ref holds, where it loses nothing; and how. As in JAX, a computed
     position that is out of range is moved to where it is read, too, but what has such positions in an array isn't
     written."""
-    if isinstance(value, Ref | Part):
+    if isinstance(value, AnyRef):
         raise RefError(f"a Ref holds an array, and no {value!r}. Write what that holds, value[...].")
     given = as_array(value)
     entries = index_keys.parse(held, index, strict=True).entries

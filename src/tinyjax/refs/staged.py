@@ -14,7 +14,7 @@ from tinyjax.errors import RefError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.refs.backward import state_for
 from tinyjax.refs.lending import Places, lending, refs_among
-from tinyjax.refs.ref import Part, Ref
+from tinyjax.refs.ref import AnyRef
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import argument_path
@@ -31,7 +31,7 @@ _NOWHERE: Final = Places((), ())
 
 def stands_for_ref(leaf: object) -> bool:
     """Whether an argument is a Ref, or the type of one."""
-    return isinstance(leaf, Ref | Part) or getattr(leaf, "is_ref", False) is True
+    return isinstance(leaf, AnyRef) or getattr(leaf, "is_ref", False) is True
 
 
 def places_among(fun: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]) -> Places | None:
@@ -47,7 +47,7 @@ def places_among(fun: Callable[..., object], args: Sequence[object], kwargs: Map
 def with_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """The arguments with what Refs hold in their place. Types of Refs are types of arrays, too."""
     leaves, treedef = tree.flatten((args, kwargs))
-    positional, named = tree.unflatten(treedef, [x.current() if isinstance(x, Ref | Part) else x for x in leaves])
+    positional, named = tree.unflatten(treedef, [x.current() if isinstance(x, AnyRef) else x for x in leaves])
     return positional, named
 
 
@@ -77,7 +77,7 @@ class StagedRefs:
 
     def taken(
         self, what: str, fun: Callable[..., object], leaves: Sequence[object], treedef: PyTreeDef, alike: bool = False
-    ) -> tuple[list[object], tuple[Ref | Part, ...]]:
+    ) -> tuple[list[object], tuple[AnyRef, ...]]:
         """The leaves of arguments with what Refs hold in their place, and the Refs. A RefError unless they are where
         they were when the function was traced; if they have to be `alike`, of the same kinds, too."""
         found = refs_among(fun, leaves, treedef)
@@ -99,7 +99,7 @@ class StagedRefs:
         return [found[i].current() if i in found else leaf for i, leaf in enumerate(leaves)], tuple(found.values())
 
     def run(
-        self, jaxpr: Jaxpr, refs: Sequence[Ref | Part], call: Callable[[Sequence[Array]], Sequence[Array]]
+        self, jaxpr: Jaxpr, refs: Sequence[AnyRef], call: Callable[[Sequence[Array]], Sequence[Array]]
     ) -> Sequence[Array]:
         """The function's own results, of those of the program, which `call` gives for what the cells hold. Then Refs
         and cells hold what it has left in them."""

@@ -41,7 +41,7 @@ from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.tangents import cotangent_avals, has_tangent, nonzero_marks, spread_marks, with_zeros, without_zeros
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
-from tinyjax.refs.ref import Part, Ref
+from tinyjax.refs.ref import AnyRef, Ref
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame
@@ -84,7 +84,7 @@ class VjpApplication(Application):
         self._fwd = fwd
         self._bwd = bwd
         self._residuals: PyTreeDef | None = None
-        self._kept: Mapping[int, Ref | Part] = {}
+        self._kept: Mapping[int, AnyRef] = {}
 
     @override
     def cells(self) -> Cells[Array] | None:
@@ -163,7 +163,7 @@ class VjpApplication(Application):
             self.treedef = treedef
             found, structure = tree.flatten(residuals)
             self._residuals, paths = structure, tree.paths(structure)
-            self._kept = {i: leaf for i, leaf in enumerate(found) if isinstance(leaf, Ref | Part)}
+            self._kept = {i: leaf for i, leaf in enumerate(found) if isinstance(leaf, AnyRef)}
             for i, ref in self._kept.items():
                 if ref.whole.made_here:
                     raise RefError(
