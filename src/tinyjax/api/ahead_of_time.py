@@ -9,6 +9,7 @@ from tinyjax import refs
 from tinyjax.api.arguments import split_resolved
 from tinyjax.api.bound import Bound
 from tinyjax.api.jit_refs import Lendings, OfRefs
+from tinyjax.collecting import FewCollections
 from tinyjax.tracebacks import filtered
 
 if TYPE_CHECKING:
@@ -42,9 +43,10 @@ class AheadOfTime(Bound[P, R]):
         """The program for these arguments, which may be types (ShapedArray), as a record that is called like the
         function: see `tinyjax.trace`. It reads and writes the Refs that it is called with, and those that the function
         closes over."""
-        form, given, named = self._of_arrays(args, kwargs)
-        call = split_resolved(self._refs.fun, args, kwargs, *self.static)
-        found = form.record_of(given, named, refs.staged.places_among(call.function, call.args, call.kwargs))
+        with FewCollections():  # a model's arguments are trees of thousands of objects
+            form, given, named = self._of_arrays(args, kwargs)
+            call = split_resolved(self._refs.fun, args, kwargs, *self.static)
+            found = form.record_of(given, named, refs.staged.places_among(call.function, call.args, call.kwargs))
         return cast("Traced[P, R]", found)  # it takes the Refs again
 
     @filtered

@@ -11,6 +11,7 @@ from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import Jaxpr as JaxJaxpr
 
 from tinyjax.backend import jax_programs
+from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import InputError, X64DisabledError
 from tinyjax.interop.importing import Importer
 from tinyjax.interop.jax_context import WIDE, struct
@@ -71,6 +72,7 @@ def traced_by_jax(function: Callable[..., object] | JaxClosedJaxpr | JaxJaxpr, *
     return jax.make_jaxpr(function, static_argnums=static)(*tree.unflatten(treedef, list(map(_argument, leaves))))
 
 
+@collecting_seldom
 def imported(closed: JaxClosedJaxpr | JaxJaxpr, region: Region | None = None) -> tuple[ClosedJaxpr, tuple[Lack, ...]]:
     """A program that JAX has traced, within a region of a mesh or not, as ours, and what is missing in it. If that is
     anything, it can't be run, and has its constants as inputs."""

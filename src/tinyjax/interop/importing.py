@@ -34,10 +34,10 @@ from tinyjax.interop.missing import lacks_of, missing, refuse
 from tinyjax.interop.open_rules import OpenRules, Shared
 from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import Asked, asked, from_jax_policy
-from tinyjax.interop.read_before import ReadBefore, key_of
+from tinyjax.interop.read_before import ReadBefore, Reading, key_of
 from tinyjax.interop.requests import Done, Given, Region, Request, Step, region_of, request, resumed
 from tinyjax.interop.rules import no_bits
-from tinyjax.interop.shardings import plain
+from tinyjax.interop.shardings import lying
 from tinyjax.interop.types import constant_of, type_of
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, KEYS, SUPPORTED, UINT32
@@ -51,12 +51,10 @@ from tinyjax.ir.text.registry import Record
 from tinyjax.ir.traverse import holds_programs, programs_of
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.varying import without
-from tinyjax.meshes import NamedSharding
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap, impl_of
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
-from tinyjax.registered.jax_meshes import constrained
 
 T = TypeVar("T")
 
@@ -73,7 +71,7 @@ class Importer:
         self._done: Shared[Jaxpr] = Shared()
         self._known: Known = Shared()
         self._types: dict[object, ShapedArray] = {}  # ours, by JAX's
-        self._read_before: dict[object, ReadBefore] = {}  # by what equal equations have in common
+        self._read_before = ReadBefore()
         self._implemented: dict[tuple[object, ...], JaxClosedJaxpr] = {}  # what other libraries' primitives compute
         self._kept: list[Request] = []  # what `_done` identifies by id
         self._region: Region | None = None  # what the program that goes on now is within
@@ -102,7 +100,7 @@ class Importer:
             wanted = resumed(step, found, current.region)
             if isinstance(wanted, Done):
                 stack.pop()
-                found = wanted.value
+                found = self._read_before.shared(wanted.value)
                 self._done.put(current.key, own, found)
                 current.rules.met.update(own.met)
                 if not stack:
@@ -139,9 +137,16 @@ class Importer:
             if not isinstance(const, Given):
                 env[var] = self._constant(ctx, const, self._type(var.aval, "constants"))
         for eqn in jaxpr.eqns:
-            ctx.cursor.source = jax_programs.line_of(eqn)
-            args = [self._operand(ctx, env, atom) for atom in eqn.invars]
-            outs = yield from self._equation(ctx, eqn, args, env, wanted.rules)
+            ctx.cursor.source = self._read_before.line(eqn)
+            args = [env[x] if isinstance(x, JaxVar) else self._operand(ctx, env, x) for x in eqn.invars]
+            key = key_of(eqn, args)
+            known = None if self._asked is not None else self._read_before.get(key)
+            if known is None:
+                outs = yield from self._equation(ctx, eqn, args, env, wanted.rules, key)
+            else:
+                for i, converting in known.steps:
+                    (args[i],) = ctx.bind(converting, args[i])
+                outs = ctx.bind(known.primitive, *args)
             env.update(zip(eqn.outvars, outs, strict=True))
         ctx.cursor.source = None
         results = []
@@ -169,25 +174,19 @@ class Importer:
 
     def _equation(
         self, ctx: StagingContext, eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom],
-        rules: OpenRules,
+        rules: OpenRules, key: object,
     ) -> Step[Sequence[Atom]]:  # fmt: skip
         name = eqn.primitive.name
         expected = [self._type(var.aval, name) for var in eqn.outvars]
-        key = key_of(eqn, args, expected)
-        known = None if key is None or self._asked is not None else self._read_before.get(key)
-        if known is not None:
-            for i, step in known.steps:
-                (args[i],) = ctx.bind(step, args[i])
-            return ctx.bind(known.primitive, *args)
-        noted: list[ReadBefore] = []
+        noted: list[Reading] = []
         try:
             outs = yield from self._applied(ctx, eqn, args, expected, env, rules, noted)
             found = [out.aval for out in outs]
             if all_match(found, expected):
-                lying = _lying(ctx, eqn, outs)
-                if noted and key is not None and lying is outs:
-                    self._read_before[key] = noted[0]
-                return lying if self._asked is None else self._asked.named(ctx, eqn, lying)
+                laid = lying(ctx, eqn, outs)
+                if noted and laid is outs:
+                    self._read_before.note(key, eqn, noted[0])
+                return laid if self._asked is None else self._asked.named(ctx, eqn, laid)
             raise TypingError(f"it gives {listed(found)}, but in JAX {listed(expected)}")
         except (TinyjaxError, LookupError) as error:
             what = name if isinstance(error, _NoSuchPrimitiveError) else f"{name}: {first_line(error)}"
@@ -195,7 +194,7 @@ class Importer:
 
     def _applied(
         self, ctx: StagingContext, eqn: JaxprEqn, args: list[Atom], expected: Sequence[ShapedArray],
-        env: Mapping[JaxVar, Atom], rules: OpenRules, noted: list[ReadBefore],
+        env: Mapping[JaxVar, Atom], rules: OpenRules, noted: list[Reading],
     ) -> Step[Sequence[Atom]]:  # fmt: skip
         """The results of an equation. What equal ones are is noted, if it is the same for all."""
         name = eqn.primitive.name
@@ -248,8 +247,8 @@ class Importer:
                 (args[i],) = ctx.bind(step, args[i])
             primitive = STANDARD.read(name, params, [arg.aval for arg in args], expected)
             if not holds_programs(primitive):
-                noted.append(ReadBefore(tuple(steps), primitive))
-        return ctx.bind(primitive, *args)
+                noted.append(Reading(tuple(steps), primitive, tuple(avals)))
+        return ctx.bind(self._read_before.shared_primitive(primitive), *args)
 
     def _implementation(self, eqn: JaxprEqn, args: Sequence[Atom]) -> JaxClosedJaxpr:
         """What a primitive that another library has defined for JAX computes: traced once for equal equations."""
@@ -328,7 +327,13 @@ class Importer:
     def _operand(self, ctx: StagingContext, env: dict[JaxVar, Atom], atom: JaxVar | JaxLiteral) -> Atom:
         if isinstance(atom, JaxVar):
             return env[atom]
-        return self._constant(ctx, atom.val, self._type(atom.aval, "literals"))
+        key, known = self._read_before.literal(atom)
+        if known is None:
+            found = self._constant(ctx, atom.val, self._type(atom.aval, "literals"))
+            if isinstance(found, Literal):
+                self._read_before.note_literal(key, found)
+            return found
+        return known
 
     def _constant(self, ctx: StagingContext, value: object, aval: ShapedArray) -> Atom:
         found = constant_of(value, aval)
@@ -369,15 +374,6 @@ class _Alone:
 
 class _NoSuchPrimitiveError(UnsupportedError):
     """There is nothing by this name here."""
-
-
-def _lying(ctx: StagingContext, eqn: JaxprEqn, outs: Sequence[Atom]) -> Sequence[Atom]:
-    """The results of an equation; where it says how they are to lie on a mesh, as constraints."""
-    said = eqn.params.get("out_sharding", eqn.params.get("sharding"))
-    asked = None if said is None else plain(said)
-    if eqn.primitive.name == "sharding_constraint" or not isinstance(asked, NamedSharding) or not asked.spec.names:
-        return outs
-    return [constrained(ctx, out, asked) for out in outs]
 
 
 def first_line(error: Exception) -> str:

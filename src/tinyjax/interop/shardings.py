@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
+from jax.extend.core import JaxprEqn
 from jax.sharding import NamedSharding as JaxNamed
 from jax.sharding import PartitionSpec as JaxSpec
 
 from tinyjax.backend.shardings import spec_of
+from tinyjax.contexts.staging import StagingContext
+from tinyjax.ir.program import Atom
 from tinyjax.meshes import AxisType, Mesh, NamedSharding
+from tinyjax.registered.jax_meshes import constrained
 
 
 def mesh_of(mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh) -> Mesh:
@@ -30,3 +36,12 @@ def plain(value: object) -> object:
     if isinstance(value, jax.Device | jax.sharding.SingleDeviceSharding):
         return None
     return None if type(value).__name__ == "UnspecifiedValue" else value
+
+
+def lying(ctx: StagingContext, eqn: JaxprEqn, outs: Sequence[Atom]) -> Sequence[Atom]:
+    """The results of an equation; where it says how they are to lie on a mesh, as constraints."""
+    said = eqn.params.get("out_sharding", eqn.params.get("sharding"))
+    asked = None if said is None else plain(said)
+    if eqn.primitive.name == "sharding_constraint" or not isinstance(asked, NamedSharding) or not asked.spec.names:
+        return outs
+    return [constrained(ctx, out, asked) for out in outs]
