@@ -118,8 +118,10 @@ class ProgramValue(ProgramPart, Keyed):
     def _hash(self) -> int:
         # Enough of it to tell programs apart: types follow from those of the inputs.
         found: list[object] = [var.aval for var in self.invars]
+        primitives = {id(eqn.primitive): eqn.primitive for eqn in self.eqns}  # few, which many equations apply
+        hashes = {key: hash(primitive) for key, primitive in primitives.items()}
         for eqn in self.eqns:
-            found.append(eqn.primitive)
+            found.append(hashes[id(eqn.primitive)])
             found += [getattr(atom, "index", atom) for atom in eqn.invars]
         found += [getattr(atom, "index", atom) for atom in self.outvars]
         return hash(tuple(found))

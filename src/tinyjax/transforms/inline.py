@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias, final
 
 from attrs import frozen
+from typing_extensions import override
 
 from tinyjax.ir.holding import AnyProgram, ProgramT, as_closed, changed
 from tinyjax.ir.primitive import Primitive
@@ -32,6 +33,8 @@ class Inlinable:
 INLINING: Final[RuleTable[[], Inlinable]] = RuleTable("Inlining", name="tinyjax.transforms.INLINING")
 #: Says of an equation whether to inline it.
 Choice: TypeAlias = Callable[[Eqn], bool]
+#: Programs of so many equations are long.
+_LONG: Final = 1000
 
 
 def inline(program: ProgramT, where: Choice | None = None) -> ProgramT:
@@ -64,34 +67,76 @@ def once_or_small(program: AnyProgram, size: int = 4) -> Choice:
     closed = as_closed(program, "once_or_small")
     verify(closed)
     jaxpr = closed.jaxpr
-    sites: Counter[Jaxpr] = Counter()
-    for nested in nested_programs(jaxpr):
-        sites.update(nested.inner)
-    sizes: dict[Jaxpr, int] = {}
+    calls = _Calls()
+    sites: Counter[_Distinct] = Counter()
+    nested = nested_programs(jaxpr, _Distinct)
+    for each in nested:
+        sites.update(map(_Distinct, each.inner))
+    sizes: dict[_Distinct, int] = {}
 
     def choice(eqn: Eqn) -> bool:
-        callee = _callee(eqn)
-        return callee is not None and (sites[callee] == 1 or sizes.get(callee, 0) <= largest)
+        callee = calls.of(eqn.primitive)
+        if callee is None:
+            return False
+        key = _Distinct(callee)
+        return sites[key] == 1 or sizes.get(key, 0) <= largest
 
-    for nested in nested_programs(jaxpr)[:-1]:
+    for each in nested[:-1]:
         # Its size after inlining.
-        found = [(_callee(eqn), choice(eqn)) for eqn in nested.eqns]
-        sizes[nested] = sum(sizes[callee] if callee is not None and chosen else 1 for callee, chosen in found)
+        found = [(_Distinct(callee), choice(eqn)) for eqn in each.eqns
+                 if (callee := calls.of(eqn.primitive)) is not None]  # fmt: skip
+        sizes[_Distinct(each)] = len(each.eqns) + sum(sizes[callee] - 1 for callee, chosen in found if chosen)
     return choice
 
 
-def _callee(eqn: Eqn) -> Jaxpr | None:
-    """What an equation calls, if it does nothing else."""
-    rule = INLINING.find(type(eqn.primitive))
-    found = None if rule is None else rule(eqn.primitive)
-    return found.jaxpr if found is not None and found.transparent else None
+@final
+class _Distinct:
+    """A program as a key, which is its value; long ones are rarely as long as another one, and hashed by that."""
+
+    __slots__ = ("_hash", "_program")
+
+    def __init__(self, program: Jaxpr) -> None:
+        self._program = program
+        size = len(program.eqns)
+        self._hash = hash(program) if size < _LONG else size
+
+    @override
+    def __hash__(self) -> int:
+        return self._hash
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Distinct) and self._program == other._program
+
+
+@final
+class _Calls:
+    """What equations call, if they do nothing else: looked up once for a class whether there is anything to call."""
+
+    __slots__ = ("_rules",)
+
+    def __init__(self) -> None:
+        self._rules: dict[type[Primitive], Callable[[Primitive], Inlinable] | None] = {}
+
+    def found(self, primitive: Primitive) -> Inlinable | None:
+        """What can be inlined in its place."""
+        cls = type(primitive)
+        if cls not in self._rules:
+            self._rules[cls] = INLINING.find(cls)
+        rule = self._rules[cls]
+        return None if rule is None else rule(primitive)
+
+    def of(self, primitive: Primitive) -> Jaxpr | None:
+        """The program."""
+        found = self.found(primitive)
+        return found.jaxpr if found is not None and found.transparent else None
 
 
 def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
     """The program with the equations of what it calls, what that calls, and so on."""
     if not jaxpr.inner:
         return jaxpr
-    rules: dict[type[Primitive], Callable[[Primitive], Inlinable] | None] = {}
+    calls = _Calls()
     ctx = Rebuilding(jaxpr.invars)
     inlined = False
     env: list[Atom] = list(jaxpr.invars)
@@ -100,12 +145,8 @@ def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
     while True:
         env, left, program, call = path[-1]
         for eqn in left:
-            cls = type(eqn.primitive)
-            if cls not in rules:
-                rules[cls] = INLINING.find(cls)
-            rule = rules[cls]
             ins = read(env, eqn.invars)
-            found = None if rule is None else rule(eqn.primitive)
+            found = calls.found(eqn.primitive)
             if found is not None and (found.transparent if where is None else where(eqn)):
                 inlined = True
                 callee = found.jaxpr

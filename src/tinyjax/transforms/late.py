@@ -39,7 +39,8 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     roots = lazy.roots(eqns)
     rows = {index: (base.index, at) for index, (base, at) in lazy.rows.items()}
     readers = Counter(chain.from_iterable(map(set, roots)))
-    shared = _shared(eqns, roots, readers)
+    light = [type(eqn.primitive) in _LIGHT for eqn in eqns]
+    shared = _shared(eqns, roots, readers, light)
 
     def longer(eqn: Eqn, at: int, place: int, depth: int = 0) -> int:
         """For how many equations more operands are kept if this one moves there, from `at`, with those before it that
@@ -87,7 +88,8 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     keys.reverse()
     # Of those with one place, whoever is read comes before who reads; and what has its place there was last already.
     order = sorted(range(len(eqns)), key=keys.__getitem__)
-    return _in_order_of_operands([eqns[at] for at in order], [roots[at] for at in order], [shared[at] for at in order])
+    moving = [light[at] and not shared[at] for at in order]
+    return _in_order_of_operands([eqns[at] for at in order], [roots[at] for at in order], moving)
 
 
 def _quick(eqn: Eqn) -> bool:
@@ -95,13 +97,15 @@ def _quick(eqn: Eqn) -> bool:
     return type(primitive) in QUICK or (isinstance(primitive, Elementwise) and not eqn.outvars[0].aval.shape)
 
 
-def _shared(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], readers: Mapping[int, int]) -> list[bool]:
+def _shared(
+    eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], readers: Mapping[int, int], light: Sequence[bool]
+) -> list[bool]:
     """Which results belong to no layer, as they are read at many places: scalars, as what corrects moments is, and what
     next to nothing makes of inputs or of nothing, as masks and positions are."""
     made = set[int]()  # by others
     found: list[bool] = []
-    for eqn, own in zip(eqns, roots, strict=True):
-        outside = _light(eqn) and made.isdisjoint(own)
+    for eqn, own, quick in zip(eqns, roots, light, strict=True):
+        outside = quick and made.isdisjoint(own)
         if not outside:
             made.update([out.index for out in eqn.outvars])
         several = [out for out in eqn.outvars if readers.get(out.index, 0) > _FEW]
@@ -109,17 +113,20 @@ def _shared(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], readers: Mappin
     return found
 
 
-def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], shared: Sequence[bool]) -> list[Eqn]:
+def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], light: Sequence[bool]) -> list[Eqn]:
     """These equations with those that cost next to nothing, and come right before the first that reads them, in the
     order in which that has them as operands: which of them came first before may differ from layer to layer."""
     maker = {out.index: at for at, eqn in enumerate(eqns) for out in eqn.outvars}
-    operands = [[maker.get(root, -1) for root in own] for own in roots]
     first = [-1] * len(eqns)  # the first equation that reads what each makes
     for at in range(len(eqns) - 1, -1, -1):
-        for i in operands[at]:
-            if i >= 0:
+        for root in roots[at]:
+            i = maker.get(root)
+            if i is not None:
                 first[i] = at
-    light = [_light(eqn) and not all_read for eqn, all_read in zip(eqns, shared, strict=True)]
+
+    def operands(at: int) -> list[int]:
+        return [maker.get(root, -1) for root in reversed(roots[at])]
+
     found: list[Eqn] = []
     crossed = set[int]()  # the places from which something has gone to the other side
     for at, eqn in enumerate(eqns):
@@ -128,7 +135,7 @@ def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], s
             low -= 1
         if at - low > 1 and low not in crossed:
             order: list[int] = []
-            todo = [(i, False) for i in reversed(operands[at])]
+            todo = [(i, False) for i in operands(at)]
             seen = set[int]()
             while todo:
                 i, done = todo.pop()
@@ -136,13 +143,9 @@ def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], s
                     order.append(i)
                 elif low <= i and i not in seen:
                     seen.add(i)
-                    todo += [(i, True), *((j, False) for j in reversed(operands[i]))]
+                    todo += [(i, True), *((j, False) for j in operands(i))]
             if len(order) == at - low:
                 found[low:] = [eqns[i] for i in order]
                 crossed.update(range(low + 1, at))
         found.append(eqn)
     return found
-
-
-def _light(eqn: Eqn) -> bool:
-    return type(eqn.primitive) in _LIGHT

@@ -12,10 +12,12 @@ from tinyjax.primitives.slicing import Concatenate, Slice, slice_in_dim
 from tinyjax.primitives.stacking import Stack, Unstack, stack, unstack
 from tinyjax.primitives.structure import BroadcastInDim, broadcast_scalar, move_axis
 from tinyjax.transforms.rebuild import Rebuilding, rewritten
-from tinyjax.transforms.rows import drops, expands, row_of
+from tinyjax.transforms.rows import RESHAPING, drops, expands, readers_of, row_of
 
 #: From so many rows on an array is permuted for them.
 _LEAST: Final = 3
+#: What may take rows.
+_TAKING: Final = frozenset({Slice, Unstack})
 
 
 def leading_rows(jaxpr: Jaxpr) -> Jaxpr:
@@ -69,14 +71,11 @@ def _row(ctx: Rebuilding, part: Atom, out: ShapedArray, axis: int) -> Atom:
 def _taken(jaxpr: Jaxpr) -> dict[int, tuple[int, int | None]]:
     """What takes rows along another axis than the leading one: by what it binds first, the axis, and which row, None if
     it takes them all."""
-    readers: dict[int, list[Eqn | None]] = {}
     slices: dict[tuple[int, int], list[tuple[Var, int]]] = {}
     found: dict[int, tuple[int, int | None]] = {}
     for eqn in jaxpr.eqns:
-        for atom in eqn.invars:
-            if isinstance(atom, Var):
-                readers.setdefault(atom.index, []).append(eqn)
-        if not eqn.invars or not isinstance(base := eqn.invars[0], Var):
+        kind = type(eqn.primitive)
+        if kind not in _TAKING or not isinstance(base := eqn.invars[0], Var):
             continue
         if type(eqn.primitive) is Unstack and eqn.primitive.axis and len(eqn.outvars) >= _LEAST:
             found[eqn.outvars[0].index] = eqn.primitive.axis, None
@@ -87,9 +86,7 @@ def _taken(jaxpr: Jaxpr) -> dict[int, tuple[int, int | None]]:
                     slices.setdefault((base.index, axis), []).append((eqn.outvars[0], at))
     if not slices:
         return found
-    for atom in jaxpr.outvars:
-        if isinstance(atom, Var):
-            readers.setdefault(atom.index, []).append(None)
+    readers = readers_of(jaxpr, [eqn for eqn in jaxpr.eqns if type(eqn.primitive) is Slice])
     for (_, axis), rows in slices.items():
         good = [
             (out.index, at)
@@ -114,7 +111,7 @@ def _joined(jaxpr: Jaxpr) -> dict[int, tuple[int, Sequence[Atom]]]:
             rows = [part.invars[0] for part in parts if part is not None and _expands_along(part, primitive.dimension)]
             if len(rows) == len(parts):
                 found[eqn.outvars[0].index] = primitive.dimension, rows
-        elif len(eqn.outvars) == 1 and len(eqn.invars) == 1:
+        elif type(primitive) in RESHAPING and len(eqn.invars) == 1:
             made[eqn.outvars[0].index] = eqn
     return found
 

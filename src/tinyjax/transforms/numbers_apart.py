@@ -44,10 +44,7 @@ def numbers_apart(jaxpr: Jaxpr) -> Jaxpr:
         return jaxpr
     groups: dict[Primitive, list[_Applied]] = {}
     found: dict[int, _Applied] = {}  # by the identity of primitives, which the program keeps alive
-    for eqn in jaxpr.eqns:
-        primitive = eqn.primitive
-        if id(primitive) in found:
-            continue
+    for primitive in {id(eqn.primitive): eqn.primitive for eqn in jaxpr.eqns}.values():
         rule = APPLYING.find(type(primitive))
         if rule is None or not holds_programs(primitive):
             continue

@@ -77,6 +77,8 @@ class Rebuilding(Context[Atom]):
             if primitive is eqn.primitive and ins == eqn.invars:
                 self.eqns.append(eqn)
                 return outs
+        elif len(outs) == 1:  # as it nearly always is
+            outs = (Var(at, outs[0].aval),)
         else:
             outs = tuple([Var(i, var.aval) for i, var in enumerate(outs, at)])
         self.eqns.append(Eqn(primitive, ins, outs, eqn.source))
@@ -131,7 +133,7 @@ def literal_of(value: ConcreteValue) -> Literal:
 
 def read(env: Sequence[Atom] | Mapping[int, Atom], atoms: Sequence[Atom]) -> tuple[Atom, ...]:
     """What these atoms of an old program are in a new one."""
-    return tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in atoms])
+    return tuple([env[atom.index] if type(atom) is Var else atom for atom in atoms])
 
 
 def rewritten(
@@ -235,17 +237,19 @@ def _with_changed(jaxpr: Jaxpr, done: dict[Key, Jaxpr]) -> Jaxpr:
     """The program with others in the place of those within it."""
     if all(done[key_of(program)] is program for program in jaxpr.inner):
         return jaxpr
-    eqns: list[Eqn] = []
-    changed = False
-    for eqn in jaxpr.eqns:
-        if holds_programs(eqn.primitive):
-            primitive = map_programs(eqn.primitive, lambda program: done[key_of(program)])
-            if primitive is not eqn.primitive:
-                eqns.append(Eqn(primitive, eqn.invars, eqn.outvars, eqn.source))
-                changed = True
-                continue
-        eqns.append(eqn)
-    return well_typed(Jaxpr(jaxpr.invars, tuple(eqns), jaxpr.outvars, names=jaxpr.names)) if changed else jaxpr
+    now: dict[int, Primitive] = {}  # by the identity of primitives, of which a program has few
+    for primitive in {id(eqn.primitive): eqn.primitive for eqn in jaxpr.eqns}.values():
+        if holds_programs(primitive):
+            found = map_programs(primitive, lambda program: done[key_of(program)])
+            if found is not primitive:
+                now[id(primitive)] = found
+    if not now:
+        return jaxpr
+    eqns = [
+        Eqn(now[id(eqn.primitive)], eqn.invars, eqn.outvars, eqn.source) if id(eqn.primitive) in now else eqn
+        for eqn in jaxpr.eqns
+    ]
+    return well_typed(Jaxpr(jaxpr.invars, tuple(eqns), jaxpr.outvars, names=jaxpr.names))
 
 
 def on_closed(program: ClosedJaxpr, change: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -14,11 +16,13 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.equality import same_value
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Eqn, Var
+from tinyjax.ir.program import Atom, Eqn, Var
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
 #: For each variable: the position of the equation that computes it (-1: none of these), and which of its results it is.
 Producers: TypeAlias = Mapping[int, tuple[int, int]]
+#: The type of an atom.
+_TYPE: Final[Callable[[Atom], ShapedArray]] = attrgetter("aval")
 #: At most so many periods are tried at each length of windows, and so many beginnings within one stretch.
 _PERIODS: Final = 64
 _BEGINNINGS: Final = 64
@@ -58,21 +62,19 @@ def labels(eqns: Sequence[Eqn]) -> Numbers:
     """
     primitives = _Interned()
     types: dict[ShapedArray, int] = {}
-    known: dict[int, int] = {}  # by identity: most are the same objects, which the equations keep alive
     keys: dict[Hashable, int] = {}
+    known: dict[tuple[int, ...], int] = {}  # by identity: most are the same objects, which the equations keep alive
     found: list[int] = []
     for i, eqn in enumerate(eqns):
-        key = [primitives.number(eqn.primitive)]
-        if key[0] < 0:
-            key.append(i)
-        else:
-            for atom in eqn.invars:
-                aval = atom.aval
-                number = known.get(id(aval))
-                if number is None:
-                    number = known[id(aval)] = types.setdefault(aval, len(types))
-                key.append(number)
-        found.append(keys.setdefault(tuple(key), len(keys)))
+        same = (id(eqn.primitive), *map(id, map(_TYPE, eqn.invars)))
+        label = known.get(same)
+        if label is None:
+            number = primitives.number(eqn.primitive)
+            own = [i] if number < 0 else [types.setdefault(atom.aval, len(types)) for atom in eqn.invars]
+            label = keys.setdefault((number, *own), len(keys))
+            if number >= 0:
+                known[same] = label
+        found.append(label)
     return np.array(found, np.int64)
 
 
@@ -116,9 +118,9 @@ class Reads:
         counts = [len(eqn.invars) for eqn in eqns]
         self.first: Numbers = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)]).astype(np.int64)
         self.reader: Numbers = np.repeat(np.arange(len(eqns), dtype=np.int64), counts)
-        places = [producers[atom.index] if isinstance(atom, Var) else (-1, 0) for eqn in eqns for atom in eqn.invars]
-        self.nbytes: list[int] = [atom.aval.nbytes for eqn in eqns for atom in eqn.invars]
-        pairs = np.array(places, np.int64).reshape(-1, 2)
+        self.operands: list[Atom] = [atom for eqn in eqns for atom in eqn.invars]
+        places = [producers[atom.index] if type(atom) is Var else (-1, 0) for atom in self.operands]
+        pairs = np.fromiter(chain.from_iterable(places), np.int64, 2 * len(places)).reshape(-1, 2)
         self.producer: Numbers = pairs[:, 0]
         self.result: Numbers = pairs[:, 1]
 
@@ -305,15 +307,15 @@ def _handed_on(start: int, stop: int, period: int, reads: Reads) -> Numbers:
     first = start + ((stop - start) // period - 2) * period
     low, high = int(reads.first[first]), int(reads.first[stop])
     last: dict[tuple[int, int], tuple[int, int]] = {}  # of each result: where it is read last, and its bytes
-    for producer, result, reader, nbytes in zip(
+    for producer, result, reader, operand in zip(
         reads.producer[low:high].tolist(),
         reads.result[low:high].tolist(),
         reads.reader[low:high].tolist(),
-        reads.nbytes[low:high],
+        reads.operands[low:high],
         strict=True,
     ):
         if first <= producer < first + period:
-            last[producer, result] = reader, nbytes
+            last[producer, result] = reader, operand.aval.nbytes
     costs = np.zeros(period, np.int64)
     for (producer, _), (reader, nbytes) in last.items():
         # It crosses every place after what computes it, up to what reads it last.

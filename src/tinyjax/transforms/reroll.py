@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import final
 
 from tinyjax.deferred import FILL_LOOPING
@@ -25,7 +26,7 @@ from tinyjax.transforms.numbers_apart import numbers_apart
 from tinyjax.transforms.one_number import parts_of_one_number
 from tinyjax.transforms.padded_sums import stacked_sums
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, without_unread
-from tinyjax.transforms.repeats import Reads, Run, find_runs, in_blocks, labels
+from tinyjax.transforms.repeats import Numbers, Reads, Run, find_runs, in_blocks, labels
 from tinyjax.transforms.rolling import LOOPING, Block, Body, Ref, Result, Slot
 from tinyjax.transforms.rows import Lazy, find_lazy, reshapes
 from tinyjax.transforms.scalar_sums import in_any_order, sums_of_stacks
@@ -46,6 +47,31 @@ def rerolled(
 
 
 @final
+class _Order:
+    """The equations that have a place of their own, in some order, and what that says about them."""
+
+    def __init__(self, jaxpr: Jaxpr, lazy: Lazy, eqns: list[Eqn]) -> None:
+        self._jaxpr = jaxpr
+        self._lazy = lazy
+        self.eqns = eqns
+
+    @cached_property
+    def home(self) -> dict[int, tuple[int, int]]:
+        """By which of them each variable is computed."""
+        return self._lazy.homes(self._jaxpr, self.eqns)
+
+    @cached_property
+    def labels(self) -> Numbers:
+        """A number for each, the same for those which are alike."""
+        return labels(self.eqns)
+
+    @cached_property
+    def reads(self) -> Reads:
+        """What each reads."""
+        return Reads(self.eqns, self.home)
+
+
+@final
 class _Rolling:
     """A program that grows out of another one, with loops in the place of runs."""
 
@@ -57,12 +83,12 @@ class _Rolling:
         self._at_least = at_least
         self._lazy: Lazy = find_lazy(jaxpr)
         self._in_any_order: frozenset[int] = in_any_order(jaxpr) if bordered else frozenset()
-        eqns = [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions]
+        order = _Order(jaxpr, self._lazy, [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions])
         # Updates by rows of what a loop has made go in the loop's order.
-        if self._lazy.rows or not in_blocks(labels(eqns), lambda: Reads(eqns, self._lazy.homes(jaxpr, eqns))):
-            eqns = late(early(eqns, self._lazy, jaxpr.outvars), self._lazy)
-        self._eqns: list[Eqn] = eqns
-        self._home = self._lazy.homes(jaxpr, self._eqns)
+        if self._lazy.rows or not in_blocks(order.labels, lambda: order.reads):
+            order = _Order(jaxpr, self._lazy, late(early(order.eqns, self._lazy, jaxpr.outvars), self._lazy))
+        self._order = order
+        self._eqns, self._home = order.eqns, order.home
         self._ctx = Rebuilding(jaxpr.invars, jaxpr.names)
         self._stacks = Stacks(self._ctx)
         self._items: dict[int, Item] = dict(enumerate(jaxpr.invars))
@@ -70,7 +96,7 @@ class _Rolling:
         self._repeats: list[Repeat] = []
 
     def roll(self) -> tuple[Jaxpr, list[Repeat]]:
-        found, reads = labels(self._eqns), Reads(self._eqns, self._home)
+        found, reads = self._order.labels, self._order.reads
         runs = find_runs(found, reads, least=self._at_least)
         if self._stopped is not None:
             self._stopped += near_runs(self._eqns, found, reads, runs)
@@ -105,7 +131,8 @@ class _Rolling:
         found: dict[int, int] = {}
         n = len(self._eqns)
         for i, roots in enumerate(self._lazy.roots(self._eqns)):
-            found.update(dict.fromkeys(roots, i))
+            for root in roots:
+                found[root] = i
         found.update({self._lazy.root(atom).index: n for atom in self._jaxpr.outvars if isinstance(atom, Var)})
         return found
 

@@ -20,7 +20,9 @@ _FAR: Final = 1 << 20
 #: What joins arrays.
 JOINING: Final = frozenset({Concatenate, Stack})
 #: What may only give another shape to the elements of its operand.
-_RESHAPING: Final = frozenset({BroadcastInDim, Reshape, Squeeze})
+RESHAPING: Final = frozenset({BroadcastInDim, Reshape, Squeeze})
+#: What may take rows, or drop or add an axis of size 1.
+_OF_ROWS: Final = RESHAPING | {Slice, ReduceSum, Unstack}
 
 
 @final
@@ -139,22 +141,31 @@ def expands(eqn: Eqn, axis: int = 0) -> bool:
 def reshapes(eqn: Eqn) -> bool:
     """Whether it only gives another shape to the elements of an operand."""
     operand, primitive = eqn.invars[0] if eqn.invars else None, eqn.primitive
-    if type(primitive) not in _RESHAPING or not isinstance(operand, Var):
+    if type(primitive) not in RESHAPING or not isinstance(operand, Var):
         return False
     return operand.aval.size == eqn.outvars[0].aval.size
 
 
+def readers_of(jaxpr: Jaxpr, made: Iterable[Eqn]) -> dict[int, list[Eqn | None]]:
+    """The equations that read each variable which these make; None is the program, which returns it."""
+    readers: dict[int, list[Eqn | None]] = {out.index: [] for eqn in made for out in eqn.outvars}
+    for eqn in jaxpr.eqns if readers else ():
+        for atom in eqn.invars:
+            if type(atom) is Var and atom.index in readers:
+                readers[atom.index].append(eqn)
+    for atom in jaxpr.outvars:
+        if isinstance(atom, Var) and atom.index in readers:
+            readers[atom.index].append(None)
+    return readers
+
+
 def find_lazy(jaxpr: Jaxpr) -> Lazy:
     """The equations that take rows and nothing else needs, and those which only make rows for stacks."""
-    readers: dict[int, list[Eqn | None]] = {}
     taking: list[tuple[int, Eqn, int]] = []
     making: list[tuple[int, Eqn]] = []
     apart: list[tuple[int, Eqn]] = []
     for i, eqn in enumerate(jaxpr.eqns):
-        for atom in eqn.invars:
-            if isinstance(atom, Var):
-                readers.setdefault(atom.index, []).append(eqn)
-        if len(eqn.invars) == 1 and isinstance(eqn.invars[0], Var):
+        if type(eqn.primitive) in _OF_ROWS and len(eqn.invars) == 1 and isinstance(eqn.invars[0], Var):
             row = row_of(eqn)
             if row is not None:
                 taking.append((i, eqn, row))
@@ -162,9 +173,9 @@ def find_lazy(jaxpr: Jaxpr) -> Lazy:
                 making.append((i, eqn))
             elif takes_apart(eqn):
                 apart.append((i, eqn))
-    for atom in jaxpr.outvars:
-        if isinstance(atom, Var):
-            readers.setdefault(atom.index, []).append(None)
+    if not taking and not making and not apart:
+        return Lazy({}, frozenset(), {})
+    readers = readers_of(jaxpr, [*(eqn for _, eqn, _ in taking), *(eqn for _, eqn in making if expands(eqn))])
     found: dict[int, tuple[int, Eqn]] = {}
     rows: dict[int, tuple[Var, int]] = {}
     for i, eqn, row in taking:
