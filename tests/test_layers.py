@@ -17,7 +17,7 @@ import tinyjax
 ROOT = Path(tinyjax.__file__).parent
 #: Lowest first. Modules at the top level are listed by name.
 LAYERS = [
-    {"annotated", "called", "errors", "stack", "caching", "collecting", "atomic", "deferred", "tracebacks"},
+    {"annotated", "called", "errors", "stack", "caching", "collecting", "atomic", "deferred", "tracebacks", "wrapping"},
     {"exports"},
     {"ir"},
     {"meshes"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import Any, ParamSpec, TypeVar, overload
 
 from tinyjax.errors import InputError, ShardingError
@@ -16,6 +16,7 @@ from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import check_callable, function_name
+from tinyjax.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
 from attrs import evolve
@@ -34,6 +34,7 @@ from tinyjax.tracing.functions import (
 from tinyjax.tracing.programs import trace
 from tinyjax.transforms.linearize import linearize
 from tinyjax.transforms.residuals import Residual, as_residuals
+from tinyjax.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")

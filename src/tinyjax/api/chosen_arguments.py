@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -29,6 +28,7 @@ from tinyjax.tracing.functions import (
     flatten_arguments,
     function_name,
 )
+from tinyjax.wrapping import wraps
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from tinyjax.api.arguments import resolve_argnums
@@ -12,6 +11,7 @@ from tinyjax.api.chosen_arguments import ChosenArguments
 from tinyjax.api.jit import jit
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.functions import check_callable
+from tinyjax.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")

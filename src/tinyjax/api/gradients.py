@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from typing_extensions import Unpack
@@ -13,6 +12,7 @@ from tinyjax.api.non_finite import Check, Options, checked
 from tinyjax.errors import UnsupportedError
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.wrapping import wraps
 
 if TYPE_CHECKING:
     from tinyjax.api.signatures import (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -18,6 +17,7 @@ from tinyjax.numpy import eye, zeros
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
+from tinyjax.wrapping import wraps
 
 
 def jacobian_by(asked: Differentiation) -> Callable[..., Any]:

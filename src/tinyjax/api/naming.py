@@ -12,6 +12,7 @@ from tinyjax.tracebacks import filtered
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import check_callable, function_name
+from tinyjax.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,7 +61,15 @@ def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R
     'activation'
     """
     check_callable("named_call", fun)
-    return named_scope(function_name(fun) if name is None else name)(fun)
+    chosen = function_name(fun) if name is None else name
+    named_scope(chosen)  # which says what is no name
+
+    @wraps(fun)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        with _named(chosen):
+            return fun(*args, **kwargs)
+
+    return called
 
 
 def _position(frame: OpenFrame[V]) -> Position:

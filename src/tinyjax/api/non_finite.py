@@ -7,7 +7,6 @@ one primitive after the other, to find the first that makes it. Nothing of this 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from typing import Any, Final, NoReturn, ParamSpec, TypedDict, TypeVar, final
 
 import numpy as np
@@ -28,6 +27,7 @@ from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.core import activate
 from tinyjax.tracing.functions import FlatFunction, describe
+from tinyjax.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")

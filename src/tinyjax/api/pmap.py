@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import update_wrapper, wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, final
 
 from attrs import frozen
@@ -34,6 +33,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, active_frame, as_array
 from tinyjax.tracing.functions import argument_path, check_callable, describe, float0_zeros, function_name
+from tinyjax.wrapping import update_wrapper, wraps
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

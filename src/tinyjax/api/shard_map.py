@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from enum import Enum, auto
-from functools import partial, wraps
+from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar, final, overload
 
 from attrs import evolve
@@ -33,6 +33,7 @@ from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import argument_paths, as_arrays, check_callable, float0_zeros, function_name, located
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.arguments import flag
+from tinyjax.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")

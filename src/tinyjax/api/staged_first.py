@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from itertools import compress
 from typing import TYPE_CHECKING, Any, final
 
@@ -19,6 +18,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.functions import Filled, flatten_arguments, function_name
+from tinyjax.wrapping import wraps
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

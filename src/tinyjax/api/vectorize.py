@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar, get_args
 
 from tinyjax.api.mapped_axes import input_axes, mapped_size, resolve_axis, spread_axes
@@ -33,6 +33,7 @@ from tinyjax.tracing.functions import (
     function_name,
 )
 from tinyjax.transforms.batch import add_axis, place_axis
+from tinyjax.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")

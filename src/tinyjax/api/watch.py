@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import Generic, ParamSpec, TypeVar, final
 
 from attrs import frozen
@@ -13,6 +12,7 @@ from tinyjax.api.observed import watching
 from tinyjax.contexts.watching import Log, Watcher
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.functions import check_callable
+from tinyjax.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")

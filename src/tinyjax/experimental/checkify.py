@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import partial, wraps
+from functools import partial
 from string import Formatter
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, final
 
@@ -39,6 +39,7 @@ from tinyjax.tracing.functions import FlatFunction, check_callable
 from tinyjax.tracing.programs import trace
 from tinyjax.transforms.checkify import checked
 from tinyjax.tree.nodes import register_pytree_node
+from tinyjax.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")

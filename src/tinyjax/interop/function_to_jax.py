@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from functools import wraps
 from typing import Any, TypeAlias
 
 import jax
@@ -29,6 +28,7 @@ from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import argument_path, describe, function_name
+from tinyjax.wrapping import wraps
 
 #: Makes a function of leaves of a program, which returns a sequence of leaves.
 MakeFunction: TypeAlias = Callable[[ClosedJaxpr, str], Callable[..., Sequence[object]]]

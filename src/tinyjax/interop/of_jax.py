@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import nullcontext
-from functools import update_wrapper
 from typing import Any, Final, final
 
 import jax
@@ -36,6 +35,7 @@ from tinyjax.tracing.concrete import ConcreteArray, active_frame, as_array
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import argument_path, check_callable, float0_zeros, function_name, located
 from tinyjax.transforms.dce import dce
+from tinyjax.wrapping import update_wrapper
 
 _PROGRAMS: Final = 256
 

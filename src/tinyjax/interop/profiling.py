@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ContextDecorator
-from functools import wraps
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, final
 
@@ -12,6 +11,7 @@ from typing_extensions import override
 
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.functions import check_callable, function_name
+from tinyjax.wrapping import wraps
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import Tracer, bind
 from tinyjax.tracing.functions import check_callable, flatten_arguments
+from tinyjax.wrapping import wraps
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
@@ -43,6 +42,7 @@ from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import check_callable, flatten_arguments, located
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.batch import batch
+from tinyjax.wrapping import wraps
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

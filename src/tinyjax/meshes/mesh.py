@@ -6,7 +6,6 @@ import enum
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, SupportsIndex, TypeAlias, TypeVar, final
 
@@ -19,6 +18,7 @@ from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.parameters import Spelled
 from tinyjax.meshes.device import Device, OneDevice, device_named, plain_device
+from tinyjax.wrapping import wraps
 
 if TYPE_CHECKING:
     import numpy.typing as npt

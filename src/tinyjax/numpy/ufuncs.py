@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import WRAPPER_ASSIGNMENTS, wraps
+from functools import WRAPPER_ASSIGNMENTS
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, SupportsIndex, TypeVar, final
 
@@ -20,6 +20,7 @@ from tinyjax.errors import InputError, ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.dtypes import BOOL, Scalar
 from tinyjax.tracebacks import entry_of_function, filter_class
 from tinyjax.tracing.array import Array
+from tinyjax.wrapping import wraps
 
 if TYPE_CHECKING:
     from tinyjax.arrays.basic_indexing import Index

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from functools import wraps
 from typing import Any, Final, SupportsIndex, TypeAlias
 
 from tinyjax.arrays import shaping
@@ -19,6 +18,7 @@ from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.transforms.arguments import function
+from tinyjax.wrapping import wraps
 
 #: The names of the last axes of each argument, or result.
 _Names: TypeAlias = tuple[tuple[str, ...], ...]

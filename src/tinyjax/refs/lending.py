@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import wraps
 from typing import TYPE_CHECKING, Any, final
 
 from attrs import evolve, frozen
@@ -16,6 +15,7 @@ from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.functions import argument_path, function_name
 from tinyjax.tracing.programs import Traced
+from tinyjax.wrapping import wraps
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 def function_name(f: Callable[..., object]) -> str:
     """The name of a function, for programs and messages."""
-    name = getattr(f, "__name__", None) or type(f).__name__
-    return str(name)
+    name = getattr(f, "__name__", None)
+    return name if isinstance(name, str) and name else type(f).__name__
 
 
 def describe(transformation: str, f: Callable[..., object]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final
 
 from attrs import frozen
@@ -28,6 +27,7 @@ from tinyjax.tracing.functions import (
 )
 from tinyjax.tracing.programs import Traced
 from tinyjax.tree.nodes import register_static
+from tinyjax.wrapping import wraps
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

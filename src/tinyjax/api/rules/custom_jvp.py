@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, update_wrapper
+from functools import partial
 from itertools import compress
 from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, final, overload
 
@@ -45,6 +45,7 @@ from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.frames import V
 from tinyjax.tracing.functions import as_arrays, check_callable, float0_zeros, function_name
+from tinyjax.wrapping import update_wrapper
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial, update_wrapper
+from functools import partial
 from typing import Any, Final, ParamSpec, TypeVar, final, overload
 
 from typing_extensions import override
@@ -14,6 +14,7 @@ from tinyjax.api.rules.vjp_application import VjpApplication
 from tinyjax.errors import UndefinedRuleError
 from tinyjax.tracebacks import filter_class, filtered
 from tinyjax.tracing.functions import check_callable, function_name
+from tinyjax.wrapping import update_wrapper
 
 P = ParamSpec("P")
 R = TypeVar("R")

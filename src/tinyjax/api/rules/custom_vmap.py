@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import update_wrapper
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, final
 
 from attrs import field, frozen
@@ -23,6 +22,7 @@ from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import check_callable, flatten_arguments, function_name, located
 from tinyjax.transforms.batch import add_axis
+from tinyjax.wrapping import update_wrapper
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

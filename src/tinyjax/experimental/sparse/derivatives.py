@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, TypeAlias  # Any: of the user's trees
 
 from tinyjax.api import jacobians, values_and_gradients
@@ -13,6 +12,7 @@ from tinyjax.experimental.sparse.base import JAXSparse
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import check_callable
+from tinyjax.wrapping import wraps
 
 #: A derivative: of a function, and of which of its arguments.
 _Derivative: TypeAlias = Callable[..., Callable[..., Any]]

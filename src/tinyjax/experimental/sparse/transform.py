@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import partial
 from typing import Any  # the user's trees
 
 from tinyjax.experimental.sparse.base import JAXSparse
@@ -19,6 +19,7 @@ from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.frames import OpenFrame
 from tinyjax.tracing.functions import FlatFunction, check_callable
 from tinyjax.tracing.programs import trace
+from tinyjax.wrapping import wraps
 
 
 def sparsify(f: Callable[..., Any], use_tracer: bool = False) -> Callable[..., Any]:
