@@ -96,9 +96,9 @@ def lu(a: HostArray) -> Found:
 
 
 def solve_by_factors(factors: HostArray, pivots: HostArray, b: HostArray) -> HostArray:
-    """The same bits as of `getrs`. With several right sides, that hands even a matrix of two rows to other threads, and
-    waits for them, which takes milliseconds where all cores are busy; the routine for triangles does so for large ones
-    only."""
+    """As `getrs`, to the bit where that runs in one thread. With several right sides, `getrs` hands even a matrix of
+    two rows to other threads, and waits for them, which takes milliseconds where all cores are busy; the routine for
+    triangles does so for large ones only."""
     if b.shape[1] == 1:
         x, _ = routine("getrs", b.dtype)(factors, pivots, b)
         return np.asarray(x)
