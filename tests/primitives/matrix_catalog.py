@@ -120,7 +120,8 @@ def _triangular() -> list[Example]:
         solve("adjoint", "complex128[3,3] complex128[4,3]", False, lower=True, transpose_a=True, conjugate_a=True),
         solve("conjugate", "complex64[3,3] complex64[3,1]", True, conjugate_a=True, unit_diagonal=True),
         solve("empty", "float32[0,0] float32[0,2]", True),
-        solve("half", "float16[3,3] float16[3,2]", True, lower=True),
+        # Of numbers in float16 some are zero, and what kernels make of a zero on the diagonal differs: nan or inf.
+        solve("half", "float16[3,3] float16[3,2]", True, lower=True, unit_diagonal=True),
         solve("brain", "bfloat16[2,3,3] bfloat16[2,2,3]", False, transpose_a=True),
         one("real", CholeskyUpdate(), "float64[3,3] float64[3]", linalg.cholesky_update, factor, 0),
         one("float32", CholeskyUpdate(), "float32[2,2] float32[2]", linalg.cholesky_update, factor, 0),
