@@ -84,9 +84,7 @@ class _Early:
         #: What these make.
         self._freely_made: set[int] = {out for i in self._free for out in self._outs[i]}
         #: The equations that make stacks of scalars.
-        self._joining: frozenset[int] = frozenset(
-            [i for i, eqn in enumerate(eqns) if type(eqn.primitive) in JOINING and joins_scalars(eqn)]
-        )
+        self._joining: frozenset[int] = frozenset([i for i, eqn in enumerate(eqns) if joins_scalars(eqn)])
 
     def _depth(self, i: int, eqn: Eqn) -> int | None:
         depth = 1
@@ -167,6 +165,7 @@ class _Early:
     def _of_a_tensor(self, i: int) -> bool:
         """Whether an equation's only operand is an array that is an input: weights that are converted, say."""
         own = self._operands[i]
+        # Looked up, as `isdisjoint` would go through all of the mapping.
         return len(own) == 1 and self._wide[i] and not any(index in self._maker for index in own)
 
     def _terms_to_layers(self, places: list[int]) -> None:
