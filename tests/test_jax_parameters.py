@@ -39,7 +39,6 @@ REASONS: Final = {
     "local_devices.host_id": "an older name of process_index",
     "vmap.sum_match": "private to JAX's own code",
     "make_mesh.axis_shapes": "axis_sizes here, as in a mesh; by keyword it is taken",
-    "eig.use_magma": "an older name of implementation",
     "jet.factorial_scaled": "by keyword",
 }
 

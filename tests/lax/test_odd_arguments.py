@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -207,6 +208,19 @@ def test_ways_to_compute_may_be_those_of_jax() -> None:
         assert tj.make_jaxpr(partial(call, theirs))() == tj.make_jaxpr(partial(call, ours))()
     with pytest.raises(LoweringError, match="MAGMA is not for CPUs"):
         tj.jit(lambda: lax.linalg.eig(B, implementation=lax.linalg.EigImplementation.MAGMA))()
+
+
+def test_eig_takes_the_older_name_of_its_implementation() -> None:
+    ways = {True: lax.linalg.EigImplementation.MAGMA, False: lax.linalg.EigImplementation.LAPACK, None: None}
+    for given, way in ways.items():
+        older = tj.make_jaxpr(lambda given=given: lax.linalg.eig(B, use_magma=given))()
+        assert older == tj.make_jaxpr(lambda way=way: lax.linalg.eig(B, implementation=way))()
+    found = tj.jit(lambda: lax.linalg.eig(B, compute_left_eigenvectors=False, use_magma=False))()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        theirs = jax.lax.linalg.eig(B, compute_left_eigenvectors=False, use_magma=False)
+    for one, other in zip(found, theirs, strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-6)
 
 
 def test_whether_a_factor_is_lower() -> None:

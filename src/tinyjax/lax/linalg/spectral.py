@@ -66,11 +66,13 @@ def eig(
     compute_right_eigenvectors: bool = True,
     enable_eigvec_derivs: bool = False,
     implementation: EigImplementation | None = None,
+    use_magma: bool | None = None,
 ) -> list[Array]:
     """The eigenvalues of square matrices, then left and right eigenvectors as columns, if they are asked for.
 
     All are complex. Vectors have length 1, and their largest element is real: derivatives keep it so, where no other
-    element is as large, and are there only if `enable_eigvec_derivs`. nan where they can't be computed.
+    element is as large, and are there only if `enable_eigvec_derivs`. nan where they can't be computed. `use_magma` is
+    an older way to say that the implementation is MAGMA, or LAPACK.
 
     Raises:
       ChoiceError: there is no such implementation.
@@ -80,6 +82,8 @@ def eig(
     Array([0.+1.j, 0.-1.j], dtype=complex128)
     """
     by = _way("eig: implementation", implementation, EigImplementation)
+    if use_magma is not None:
+        by = EigImplementation.MAGMA if flag("eig: use_magma", use_magma) else EigImplementation.LAPACK
     finding = spectral.Eig(compute_left_eigenvectors, compute_right_eigenvectors, enable_eigvec_derivs, by)
     return list(bind(finding, as_array(x)))
 
