@@ -368,3 +368,9 @@ def test_results_without_elements() -> None:
     for coefficients in (3.0, np.ones(0), np.ones(1)):  # of polynomials that are constant
         assert tj.jit(tnp.roots)(coefficients).shape == tnp.roots(coefficients).shape == (0,)
     np.testing.assert_array_equal(tnp.trapezoid(np.arange(3.0), dx=[1, 2]), 0.5 * 1 + 1.5 * 2)
+
+
+def test_what_isnt_given_has_no_axes() -> None:
+    absent: Any = None
+    assert (tnp.shape(absent), tnp.ndim(absent), tnp.size(absent)) == ((), 0, 1)
+    assert (np.shape(absent), np.ndim(absent), np.size(absent)) == ((), 0, 1)

@@ -185,20 +185,20 @@ def iinfo(int_type: npt.DTypeLike | Array) -> IntInfo:
 # Shapes.
 
 
-def shape(a: Nested) -> Shape:
-    """The sizes of the axes."""
-    return asarray(a).aval.shape
+def shape(a: Nested | None) -> Shape:
+    """The sizes of the axes; of None, for what isn't given, none, as in NumPy."""
+    return () if a is None else asarray(a).aval.shape
 
 
-def ndim(a: Nested) -> int:
+def ndim(a: Nested | None) -> int:
     """The number of axes."""
-    return asarray(a).aval.ndim
+    return len(shape(a))
 
 
-def size(a: Nested, axis: SupportsIndex | Iterable[SupportsIndex] | None = None) -> int:
+def size(a: Nested | None, axis: SupportsIndex | Iterable[SupportsIndex] | None = None) -> int:
     """The number of elements, in all or along these axes."""
-    aval = asarray(a).aval
-    return math.prod(aval.shape[i] for i in canonical_axes(axis, aval.ndim, "size"))
+    sizes = shape(a)
+    return math.prod(sizes[i] for i in canonical_axes(axis, len(sizes), "size"))
 
 
 def iscomplexobj(x: Nested | HasDType | None) -> bool:
