@@ -141,7 +141,7 @@ def test_a_function_that_was_traced_outside_of_it_is_traced_again() -> None:
         f(x)
         assert f.explain(x).hit
     assert difference == PrecisionChanged(Precision.HIGHEST, Precision.HIGH)
-    assert str(difference) == "the precision of products: Precision.HIGH, was Precision.HIGHEST"
+    assert str(difference) == "the precision of products: HIGH, was HIGHEST"
     assert "HIGHEST" not in f.lower(x).as_text()
     assert len(traces) == 3
 
@@ -202,3 +202,9 @@ def test_programs_keep_it_and_are_not_changed_by_another_one() -> None:
 def test_what_is_no_precision_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="a precision is 'default', 'high' or 'highest'"):
         tj.default_matmul_precision("exact")
+
+
+def test_precisions_are_written_as_jaxs() -> None:
+    assert [str(one) for one in Precision] == [str(one) for one in jax.lax.Precision] == ["DEFAULT", "HIGH", "HIGHEST"]
+    algorithms = lax.RandomAlgorithm, jax.lax.RandomAlgorithm  # which are written in the same way
+    assert [str(one) for one in algorithms[0]] == [one.name for one in algorithms[1]] == list(map(str, algorithms[1]))

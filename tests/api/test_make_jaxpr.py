@@ -364,3 +364,13 @@ def test_axes_that_nothing_maps_have_names() -> None:
     for axes in wrong:
         with pytest.raises(ChoiceError, match=r'axis_env has pairs of a name and a size, \[\("i", 4\)\], got'):
             tj.make_jaxpr(lambda x: x, axis_env=axes)
+
+
+def test_what_makes_programs_is_named_after_its_function() -> None:
+    class Model:
+        def apply(self, x: Any) -> Any:
+            return x
+
+    for f in (Model().apply, Model.apply):
+        ours, theirs = tj.make_jaxpr(f), jax.make_jaxpr(f)
+        assert (ours.__name__, ours.__qualname__) == (theirs.__name__, theirs.__qualname__)

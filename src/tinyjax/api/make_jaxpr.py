@@ -104,7 +104,10 @@ def make_jaxpr(
         types = closed.out_avals[: traced.treedef.num_leaves]
         return (closed, tree.unflatten(traced.treedef, types)) if return_shape else closed
 
-    make.__name__ = make.__qualname__ = f"make_jaxpr({function_name(fun)})"
+    name = function_name(fun)
+    qualified = getattr(fun, "__qualname__", None)
+    make.__name__ = f"make_jaxpr({name})"
+    make.__qualname__ = f"make_jaxpr({qualified if isinstance(qualified, str) else name})"
     return make
 
 

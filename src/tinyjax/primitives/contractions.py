@@ -59,6 +59,10 @@ class Precision(enum.Enum):
     HIGH = "high"
     HIGHEST = "highest"
 
+    @override
+    def __str__(self) -> str:
+        return self.name
+
 
 #: Other names, after what some accelerators do: the same as JAX's.
 _ALIASES: Final = {

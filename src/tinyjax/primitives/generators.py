@@ -41,6 +41,10 @@ class RandomAlgorithm(enum.Enum):
     RNG_THREE_FRY = 1
     RNG_PHILOX = 2
 
+    @override
+    def __str__(self) -> str:
+        return self.name
+
 
 @final
 @frozen
