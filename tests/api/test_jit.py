@@ -11,6 +11,7 @@ from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -334,6 +335,21 @@ def test_static_arguments_are_compared_within_tuples() -> None:
     g(1.0, float("nan"))
     g(1.0, float("nan"))
     assert counter.count == 1
+
+
+@pytest.mark.parametrize("kind", [np.float16, ml_dtypes.bfloat16, np.float32, np.float64, complex, np.complex64])
+def test_static_zeros_of_either_sign_are_different(kind: Callable[[float], Any]) -> None:
+    counter = Counter(lambda x, zero: x + tnp.copysign(1.0, np.real(zero)))
+    f = tj.jit(counter, static_argnums=1)
+    assert [float(f(0.0, kind(zero))) for zero in (0.0, -0.0, 0.0, -0.0)] == [1.0, -1.0, 1.0, -1.0]
+    f(0.0, kind(np.nan)), f(0.0, kind(np.nan))
+    assert counter.count == 3
+
+
+def test_static_arguments_are_compared_within_frozensets() -> None:
+    f = tj.jit(lambda x, numbers: x * max(numbers), static_argnums=1)
+    found = [f(2, frozenset({n})) for n in (1, 1.0, True)]
+    assert [str(y.dtype) for y in found] == ["int64", "float64", "int64"]
 
 
 def _power(x: Any, n: int = 2) -> Any:

@@ -7,10 +7,12 @@ import operator
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
+import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import InputError, StaticArgumentError
+from tinyjax.ir.dtypes import INEXACT
 from tinyjax.ir.merging import completed
 from tinyjax.tracing.functions import Filled, function_name
 from tinyjax.tracing.programs import Traced
@@ -197,11 +199,17 @@ def split_resolved(
 
 def static_key(value: object) -> Hashable:
     """A key under which static arguments are equal only if they are of equal types too: 1, 1.0 and True are three
-    values, also within tuples; so are 0.0 and -0.0; and nan is itself."""
+    values, also within tuples and frozensets; so are zeros of either sign, Python's and NumPy's; and nan is itself."""
     if isinstance(value, tuple):
         return type(value), tuple(map(static_key, value))
+    if isinstance(value, frozenset):
+        return type(value), frozenset(map(static_key, value))
     if isinstance(value, float):
         return type(value), value.hex()
+    if isinstance(value, complex):
+        return type(value), value.real.hex(), value.imag.hex()
+    if isinstance(value, np.generic) and value.dtype in INEXACT:
+        return type(value), value.tobytes()
     return type(value), value
 
 
