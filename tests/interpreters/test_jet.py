@@ -223,3 +223,27 @@ def test_work_grows_slowly_with_the_order() -> None:
 def test_errors(primals: Any, series: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         jet(lambda *xs: xs, primals, series)
+
+
+def test_integers_and_bools_stay_as_they_are() -> None:
+    mask, x, y = np.array([True, False]), np.array([1.0, 2.0]), np.array([3.0, 4.0])
+    ones, zeros = [np.ones(2)] * 2, [np.zeros(2)] * 2
+    cases: tuple[tuple[Callable[..., Any], Any, Any], ...] = (
+        (jnp.where, (mask, x, y), (ones, ones, zeros)),
+        (jnp.where, (mask, x, y), ([mask, mask], zeros, ones)),
+        (lambda n, x: x * n, (np.array([2, 3]), x), (zeros, ones)),
+        (lambda n, x: x * n, (2, 3.0), ([0, 0], [1.0, 2.0])),
+    )
+    for f, primals, series in cases:
+        ours: Callable[..., Any] = tnp.where if f is jnp.where else f
+        expected = jax_jet(f, primals, series)
+        for found in (jet(ours, primals, series), tj.jit(partial(jet, ours))(primals, series)):
+            np.testing.assert_allclose(np.asarray(found[0]), expected[0])
+            np.testing.assert_allclose(np.stack(list(map(np.asarray, found[1]))), np.stack(expected[1]))
+    float0 = [np.zeros(2, tj.dtypes.float0)]
+    _, (taken,) = jet(lambda n, x: x[n], (np.array([1, 0]), x), (float0, [y]))
+    np.testing.assert_array_equal(np.asarray(taken), y[::-1])
+    with pytest.raises(InputError, match=r"series\[0\]\[1\] must be 0, as its primal is of integers"):
+        jet(lambda n, x: x * n, (2, 3.0), ([0, 1], [1.0, 2.0]))
+    with pytest.raises(InputError, match=r"series\[0\]\[0\] must have shape \(2,\), that of its primal"):
+        jet(lambda n, x: x * n, (np.array([2, 3]), x), ([0], [x]))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from math import factorial
 from typing import Any, Self, TypeAlias, final
 
+import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
@@ -25,7 +26,7 @@ from tinyjax.interpreters.running import stage_call
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import FLOAT64
+from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOAT64
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.ir.tangents import has_tangent
@@ -33,6 +34,7 @@ from tinyjax.primitives.elementwise import scale
 from tinyjax.primitives.structure import broadcast_scalar, full
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import Tracer
 from tinyjax.tracing.frames import OpenFrame
 
 
@@ -164,8 +166,9 @@ def jet(
     `series[i]` are the derivatives at 0, of order 1, 2, …, of the curve that `primals[i]` is on. Returns the results,
     and their tree with a list of the derivatives of each result in its place, of the same orders; those of integers and
     bools are zeros of float64. With
-    `factorial_scaled=False` all are coefficients of power series: derivatives divided by factorials. Signature: JAX's
-    jax.experimental.jet.
+    `factorial_scaled=False` all are coefficients of power series: derivatives divided by factorials. Primals that are
+    integers or bools stay as they are: their series are zeros, of any dtype; those of bools may be anything. Signature:
+    JAX's jax.experimental.jet.
 
     >>> import tinyjax.numpy as tnp
     >>> jet(lambda x: tnp.exp(2.0 * x), (0.0,), ((1.0, 0.0, 0.0),))
@@ -183,7 +186,8 @@ def jet(
         raise InputError(
             "jet: the primals must be arrays. Take trees apart, and put them together within the function."
         )
-    terms = [_term(x, term, f"series[{i}][{k}]") for i, x in enumerate(call.arrays) for k, term in enumerate(series[i])]
+    named = [(x, term, f"series[{i}][{k}]") for i, x in enumerate(call.arrays) for k, term in enumerate(series[i])]
+    terms = [_term(x, term, where) for x, term, where in named if has_tangent(x.aval) or _refused(x, term, where)]
     scales = [1 / factorial(k + 1) if factorial_scaled else 1.0 for k in range(order)]
 
     def run(frame: OpenFrame[Hidden], inputs: list[Hidden], coefficients: list[Hidden]) -> tuple[Any, Any]:
@@ -191,9 +195,10 @@ def jet(
         context = JetContext(parent, order)
         n = len(inputs) - len(primals)
         args = [context.pure(value) for value in inputs[:n]]
-        for i, x in enumerate(inputs[n:]):
-            own = coefficients[i * order : (i + 1) * order]
-            args.append(Series(x, tuple(_scaled(parent, c, s) for c, s in zip(own, scales, strict=True))))
+        given = iter(coefficients)
+        for x in inputs[n:]:
+            moves = has_tangent(parent.aval(x))
+            args.append(Series(x, tuple(_scaled(parent, next(given), s) if moves else None for s in scales)))
         outs = interpret(context, call.jaxpr, args)
         found = [
             [
@@ -219,3 +224,13 @@ def _term(x: Array, term: object, where: str) -> Array:
     if not array.aval.matches(expected):
         raise InputError(f"jet: {where} must have type {expected}, that of its primal; got {array.aval}")
     return array
+
+
+def _refused(x: Array, term: object, where: str) -> bool:
+    """False for a term of a series of integers or bools, which stay as they are; an error if it says that they move."""
+    array, shape = as_array(term), x.aval.shape
+    if array.aval.shape != shape:
+        raise InputError(f"jet: {where} must have shape {shape}, that of its primal; got {array.aval}")
+    if x.aval.dtype == BOOL or array.aval.dtype == FLOAT0 or isinstance(array, Tracer) or not np.any(np.asarray(array)):
+        return False
+    raise InputError(f"jet: {where} must be 0, as its primal is of integers: convert that to floats; got {array.aval}")
