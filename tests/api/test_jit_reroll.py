@@ -52,6 +52,12 @@ def test_auto_waits_until_it_pays() -> None:
     assert scans(f.trace(weights(400), X)) == 2
 
 
+def test_few_layers_are_not_worth_a_loop() -> None:
+    """Neither before derivatives nor in what they come to."""
+    f = tj.jit(tj.value_and_grad(model), reroll=True)
+    assert [scans(f.trace(weights(n), X)) for n in (8, 16)] == [0, 2]
+
+
 def test_auto_counts_all_loops() -> None:
     """The loops of 70 layers save 1000 equations together, and none of them does by itself."""
 
@@ -127,13 +133,12 @@ def test_steps_pass_stacks_on() -> None:
 
 
 def test_what_is_compiled_takes_stacks() -> None:
-    """However many layers there are, the module has as many inputs and results; it is what is shown and compiled. The
-    first layer hands nothing back, so that its weights aren't in the stack."""
+    """However many layers there are, the module has as many inputs and results; it is what is shown and compiled."""
     ws = on_device(DEPTH)
     lowered = tj.jit(step, reroll=True).lower(ws, X)
     text = lowered.as_text()
-    assert f"%arg1: tensor<{DEPTH - 1}x3x3xf64>" in text
-    assert "%arg3" not in text[: text.index("\n", text.index("@main"))]
+    assert f"%arg0: tensor<{DEPTH}x3x3xf64>" in text
+    assert "%arg2" not in text[: text.index("\n", text.index("@main"))]
     compiled = lowered.compile()
     close(compiled(ws, X), step(ws, X))
     close(compiled(compiled(ws, X), X), step(step(ws, X), X))
@@ -290,13 +295,13 @@ def test_arrays_that_layers_close_over(alike: bool) -> None:
 
 def test_arrays_that_are_not_to_be_embedded() -> None:
     """They are passed at each call, and the stack of them is made there."""
-    masks = [np.cos(np.arange(3.0) * i) for i in range(40)]
+    masks = [np.cos(np.arange(3.0) * i) for i in range(60)]
 
     def f(weights: Sequence[Any], x: Any) -> Array:
         return masked(weights, x, masks)
 
     rolled = tj.jit(f, reroll=True, embedded_constants_max_bytes=0)
-    args = weights(40), X
+    args = weights(60), X
     assert scans(rolled.trace(*args)) == 1
     assert "dense<[" not in rolled.lower(*args).as_text()
     np.testing.assert_allclose(rolled(*args), f(*args), rtol=1e-9)

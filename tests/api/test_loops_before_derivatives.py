@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -43,9 +44,9 @@ def staged_equations(monkeypatch: pytest.MonkeyPatch, f: Callable[..., Any], *ar
     found: list[Jaxpr] = []
     with_loops = jit_reroll.Rerolling._with_loops
 
-    def noting(self: jit_reroll.Rerolling, traced: Any) -> Any:
+    def noting(self: jit_reroll.Rerolling, traced: Any, least: int) -> Any:
         found.append(traced.jaxpr)
-        return with_loops(self, traced)
+        return with_loops(self, traced, least)
 
     monkeypatch.setattr(jit_reroll.Rerolling, "_with_loops", noting)
     tj.jit(f, reroll=True).lower(*args)
@@ -55,6 +56,18 @@ def staged_equations(monkeypatch: pytest.MonkeyPatch, f: Callable[..., Any], *ar
 def test_a_gradient_is_staged_with_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     # As they are, each layer has some thirty equations, forwards and backwards.
     assert staged_equations(monkeypatch, tj.grad(plain), weights(DEEP), X) < 12 * DEEP
+
+
+@pytest.mark.parametrize("update", [None, descent])
+def test_few_layers_are_a_loop_first_too(update: Callable[[Any, Any], Any] | None) -> None:
+    """All of them are in the stacks, and none is written out by itself: so the program has its size from a few layers
+    on."""
+    f = tj.grad(plain) if update is None else step(plain, update)
+    assert lines(f, 8) == lines(f, 30)
+    text = tj.jit(f, reroll=True).lower(weights(8), X).as_text()
+    assert text.count("stablehlo.while") == 2
+    assert re.search(r"tensor<[67]x", text) is None  # of neighbours alone
+    close(tj.jit(f, reroll=True)(weights(8), X), f(weights(8), X))
 
 
 @pytest.mark.sweep

@@ -36,10 +36,12 @@ Choice: TypeAlias = bool | Literal["auto"]
 #: without, which save 770 equations there; on 4 layers it takes 1.4 times as long, and on 12 0.4 times.
 ASKED: Final = 100
 PAYS: Final = 1000
-#: How many equations a loop must save in what is differentiated, to be made before that; and at most which part of
-#: these may be left outside of it. Otherwise, and where there are several, loops are looked for in the gradient, where
-#: there is more to be seen: updates, which may be of the same blocks, or a first layer that hands nothing back.
-BEFORE: Final = 1000
+#: And before derivatives, as the gradient of a loop saves about twice what the loop does.
+FORWARD: Final = ASKED // 3
+#: How many equations a loop must save in what is differentiated for it to pay; and at most which part of those may be
+#: left outside of it. Otherwise, and where there are several, loops are looked for in the gradient, where there is more
+#: to be seen: updates, which may be of the same blocks, or a first layer that hands nothing back.
+BEFORE: Final = 300
 LEFT: Final = 3
 #: With this, XLA sees on the CPU that a loop may write to the row that it has read; without, it copies whole stacks.
 IN_PLACE: Final = ("xla_cpu_copy_insertion_use_region_analysis", True)
@@ -50,20 +52,23 @@ SMALL: Final = 8
 @final
 @frozen
 class Rerolling:
-    """That programs are to have loops, if these save `in_all` so many equations. Arrays up to the size of the
-    `largest` are constants."""
+    """That programs are to have loops, if these save `in_all` so many equations, or one saves so many `before`
+    derivatives. Each saves the first of `least`; the next will do where none is found before derivatives, or not for
+    all that follows from it. Arrays up to the size of the `largest` are constants."""
 
     in_all: int
+    before: int
+    least: tuple[int, ...]
     largest: int | None = None
 
     @staticmethod
     def of(choice: object, largest: int | None) -> Rerolling | None:
         """What a caller of `jit` says; None: programs stay as they are."""
         if choice == "auto" and isinstance(choice, str):
-            return Rerolling(PAYS, largest)
+            return Rerolling(PAYS, BEFORE, (ASKED,), largest)
         if not isinstance(choice, bool):
             raise InputError(f"jit: reroll is True, False or 'auto', got {choice!r}")
-        return Rerolling(0, largest) if choice else None
+        return Rerolling(ASKED, FORWARD, (ASKED, FORWARD), largest) if choice else None
 
     @collecting_seldom
     def staged(
@@ -78,27 +83,37 @@ class Rerolling:
         before: list[int] = []
 
         def first(traced: Traced) -> Traced:
-            found, saved = self._with_loops(traced)
-            if saved < BEFORE or not _one_loop(found.jaxpr, saved // LEFT):
+            found, saved = self._with_any_loops(traced)
+            if saved < self.before or not _one_loop(found.jaxpr, saved // LEFT):
                 return traced
             before.append(saved)
             return found
 
         with Rewriting(active_frame(), first) as frame, frame:
             traced = staged(function, treedef, avals, lies)
-        found, saved = self._with_loops(traced)
-        if before:
+        for least in self.least if before else ():
+            found, _ = self._with_loops(traced, least)
             joined = fused(found.jaxpr)
             if not computes_of_rows(joined):
                 return evolve(found, jaxpr=remade(joined))
+        if before:
             traced = staged_alone(function, treedef, avals, lies)
-            found, saved = self._with_loops(traced)
+        found, saved = self._with_loops(traced, ASKED)
         if found is traced or saved < self.in_all:
             return traced
         return evolve(found, jaxpr=remade(fused(found.jaxpr)))
 
-    def _with_loops(self, traced: Traced) -> tuple[Traced, int]:
-        """The function, with loops in the place of layers, and how many equations these save."""
+    def _with_any_loops(self, traced: Traced) -> tuple[Traced, int]:
+        """The function with loops, smaller ones if there are no others, and how many equations these save."""
+        for least in self.least:
+            found, saved = self._with_loops(traced, least)
+            if saved:
+                return found, saved
+        return traced, 0
+
+    def _with_loops(self, traced: Traced, least: int) -> tuple[Traced, int]:
+        """The function, with loops in the place of layers, each of which saves at least so many equations, and how many
+        all of them save."""
         from tinyjax.transforms.inline import inline, once_or_small
         from tinyjax.transforms.known_arrays import spelled_out
         from tinyjax.transforms.reroll import reroll
@@ -109,7 +124,7 @@ class Rerolling:
         flat = inline(traced.jaxpr, once_or_small(traced.jaxpr, SMALL))
         captured = [array.value if isinstance(array, ConcreteArray) else None for array in traced.captured]
         spelled, kept = spelled_out(flat, captured, self.largest)
-        found = reroll(spelled, at_least=ASKED, bordered=True)
+        found = reroll(spelled, at_least=least, bordered=True)
         if found is spelled:
             return traced, 0
         size = Sizes()

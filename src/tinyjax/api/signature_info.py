@@ -61,7 +61,8 @@ class Signature:
     ) -> None:
         self.in_tree: Final = in_tree
         self.out_tree: Final = out_tree
-        self._ins = [ArgInfo(aval, given) for aval, given in zip(in_avals, donated, strict=True)]
+        self._ins = list(in_avals)
+        self._donated = tuple(donated)
         self._outs = list(out_avals)
         self._without_inputs = without_inputs
         self._without_outputs = without_outputs
@@ -70,13 +71,14 @@ class Signature:
     @property
     def args_info(self) -> Any:  # the user's trees
         """`(args, kwargs)`, with an ArgInfo for each leaf."""
-        return self.arguments(self._ins, lambda aval: ArgInfo(aval, False))
+        infos = [ArgInfo(aval, given) for aval, given in zip(self._ins, self._donated, strict=True)]
+        return self.arguments(infos, lambda aval: ArgInfo(aval, False))
 
     @property
     def in_avals(self) -> Any:  # the user's trees
         """`(args, kwargs)`, with the type of each leaf, which says how it lies along Explicit axes of a mesh."""
         pairs = zip(self._ins, self._lie, strict=True)
-        return self.arguments([type_where(info.aval, sharding) for info, sharding in pairs], lambda aval: aval)
+        return self.arguments([type_where(aval, sharding) for aval, sharding in pairs], lambda aval: aval)
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
