@@ -70,6 +70,23 @@ def test_few_layers_are_a_loop_first_too(update: Callable[[Any, Any], Any] | Non
     close(tj.jit(f, reroll=True)(weights(8), X), f(weights(8), X))
 
 
+def test_updates_count_for_a_loop_before_derivatives() -> None:
+    """Which saves too little for a gradient alone."""
+
+    def light(layers: Any, x: Any) -> Any:
+        for i in range(len(layers)):
+            x = tnp.tanh(x @ layers[f"layer_{i}"]["kernel"])
+        return tnp.mean(x**2)
+
+    layers = {name: {"kernel": own["kernel"]} for name, own in weights(20).items()}
+    assert "stablehlo.while" not in tj.jit(tj.grad(light), reroll=True).lower(layers, X).as_text()
+    f = step(light, adam)
+    text = tj.jit(f, reroll=True).lower(layers, X).as_text()
+    assert text.count("stablehlo.while") == 2
+    assert re.search(r"tensor<1\dx", text) is None  # of some of the layers alone
+    close(tj.jit(f, reroll=True)(layers, X), f(layers, X))
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize(("model", "update"), [(plain, clipped), (with_penalty, adam)])
 def test_steps_have_one_size_and_compute_the_same(

@@ -36,13 +36,14 @@ Choice: TypeAlias = bool | Literal["auto"]
 #: without, which save 770 equations there; on 4 layers it takes 1.4 times as long, and on 12 0.4 times.
 ASKED: Final = 100
 PAYS: Final = 1000
-#: And before derivatives, as the gradient of a loop saves about twice what the loop does.
-FORWARD: Final = ASKED // 3
-#: How many equations a loop must save in what is differentiated for it to pay; and at most which part of those may be
-#: left outside of it. Otherwise, and where there are several, loops are looked for in the gradient, where there is more
-#: to be seen: updates, which may be of the same blocks, or a first layer that hands nothing back.
-BEFORE: Final = 300
+#: How many times as many equations a loop that is made before derivatives saves with what follows from it.
+DERIVED: Final = 3
+#: And how many it must save at least, to be of use to what must save so many times as much with its updates; at most
+#: which part of these, or how many, may be left outside of it. Otherwise, and where there are several, loops are looked
+#: for in the gradient, where there is more to be seen: a first layer that hands nothing back, say.
+PART: Final = 10
 LEFT: Final = 3
+FEW: Final = 16
 #: With this, XLA sees on the CPU that a loop may write to the row that it has read; without, it copies whole stacks.
 IN_PLACE: Final = ("xla_cpu_copy_insertion_use_region_analysis", True)
 #: Functions of so many equations are spelled out where they are called, before repetitions are looked for.
@@ -52,12 +53,11 @@ SMALL: Final = 8
 @final
 @frozen
 class Rerolling:
-    """That programs are to have loops, if these save `in_all` so many equations, or one saves so many `before`
-    derivatives. Each saves the first of `least`; the next will do where none is found before derivatives, or not for
-    all that follows from it. Arrays up to the size of the `largest` are constants."""
+    """That programs are to have loops, if these save `in_all` so many equations. Each saves the first of `least`; the
+    next will do where none is found before derivatives, or not for all that follows from it. Arrays up to the size of
+    the `largest` are constants."""
 
     in_all: int
-    before: int
     least: tuple[int, ...]
     largest: int | None = None
 
@@ -65,10 +65,10 @@ class Rerolling:
     def of(choice: object, largest: int | None) -> Rerolling | None:
         """What a caller of `jit` says; None: programs stay as they are."""
         if choice == "auto" and isinstance(choice, str):
-            return Rerolling(PAYS, BEFORE, (ASKED,), largest)
+            return Rerolling(PAYS, (ASKED,), largest)
         if not isinstance(choice, bool):
             raise InputError(f"jit: reroll is True, False or 'auto', got {choice!r}")
-        return Rerolling(ASKED, FORWARD, (ASKED, FORWARD), largest) if choice else None
+        return Rerolling(ASKED, (ASKED, ASKED // DERIVED), largest) if choice else None
 
     @collecting_seldom
     def staged(
@@ -84,7 +84,7 @@ class Rerolling:
 
         def first(traced: Traced) -> Traced:
             found, saved = self._with_any_loops(traced)
-            if saved < self.before or not _one_loop(found.jaxpr, saved // LEFT):
+            if saved * PART < self.in_all or not _one_loop(found.jaxpr, max(saved // LEFT, FEW)):
                 return traced
             before.append(saved)
             return found
@@ -92,9 +92,9 @@ class Rerolling:
         with Rewriting(active_frame(), first) as frame, frame:
             traced = staged(function, treedef, avals, lies)
         for least in self.least if before else ():
-            found, _ = self._with_loops(traced, least)
+            found, saved = self._with_loops(traced, least)
             joined = fused(found.jaxpr)
-            if not computes_of_rows(joined):
+            if saved + DERIVED * sum(before) >= self.in_all and not computes_of_rows(joined):
                 return evolve(found, jaxpr=remade(joined))
         if before:
             traced = staged_alone(function, treedef, avals, lies)
