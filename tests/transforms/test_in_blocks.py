@@ -7,7 +7,7 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import Array
-from tinyjax.transforms.repeats import Reads, in_blocks, labels
+from tinyjax.transforms.repeats import Reads, in_blocks, labels, periods
 from tinyjax.transforms.rows import find_lazy
 
 COUNT = 6
@@ -40,7 +40,8 @@ def test_in_blocks(function: object, expected: bool) -> None:
     one = tj.ShapeDtypeStruct((2, 2), "float64")
     jaxpr = tj.make_jaxpr(function)(one, [one] * COUNT).jaxpr
     homes = find_lazy(jaxpr).homes(jaxpr, jaxpr.eqns)
-    assert in_blocks(labels(jaxpr.eqns), lambda: Reads(jaxpr.eqns, homes)) is expected
+    numbers = labels(jaxpr.eqns)
+    assert in_blocks(numbers, periods(numbers), lambda: Reads(jaxpr.eqns, homes)) is expected
     # Wherever they stand, there is a loop.
     found = tj.transforms.repeats(jaxpr).found
     assert [each.count for each in found][:1] == [COUNT] or function is of_the_layer_before

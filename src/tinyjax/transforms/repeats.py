@@ -26,6 +26,8 @@ _TYPE: Final[Callable[[Atom], ShapedArray]] = attrgetter("aval")
 #: At most so many periods are tried at each length of windows, and so many beginnings within one stretch.
 _PERIODS: Final = 64
 _BEGINNINGS: Final = 64
+#: So many blocks are a run at least.
+_BLOCKS: Final = 2
 #: In how many kinds blocks may be in turn that are told apart by what they read alone.
 _IN_TURN: Final = (2, 3, 4)
 #: So many places where blocks may begin as well are looked at.
@@ -174,30 +176,29 @@ def periods(found: Numbers) -> list[int]:
     return sorted(weights, key=lambda period: (-weights[period], period))
 
 
-def in_blocks(found: Numbers, reads: Callable[[], Reads]) -> bool:
-    """Whether equations with these labels are one run as they stand, but for fewer others than it has blocks: so none
-    of the others is for each block, and nothing is to be gained by another order."""
-    for period in periods(found)[:1]:
+def in_blocks(found: Numbers, likely: Sequence[int], reads: Callable[[], Reads]) -> bool:
+    """Whether equations with these labels, which may have these periods, are one run as they stand, but for fewer
+    others than it has blocks: so none of the others is for each block, and nothing is to be gained by another order."""
+    for period in likely[:1]:
         for start, stop in _equal(found, period):
             if len(found) - (stop - start) < (stop - start) // period:
                 return reads().breaks(start, stop, period) is None
     return False
 
 
-def find_runs(found: Numbers, reads: Reads, accept: int = 2, least: int = 1) -> list[Run]:
-    """Disjoint runs of at least `accept` blocks, with those that save most chosen first; in order. `least`: how much a
-    run must save to be of use."""
+def find_runs(found: Numbers, likely: Sequence[int], reads: Reads, least: int = 1) -> list[Run]:
+    """Disjoint runs of equations with these labels, which may have these periods, with those that save most chosen
+    first; in order. `least`: how much a run must save to be of use."""
     heap: list[tuple[int, int, int, int]] = []  # what it saves (negative), period, start and stop
-    todo = periods(found)
-    likely, seen = len(todo), set(todo)
+    todo, seen = list(likely), set(likely)
     for i, period in enumerate(todo):
         broken = False
         for start, stop in _equal(found, period):
-            parts = list(_stretches(start, stop, reads, period, accept))
+            parts = list(_stretches(start, stop, reads, period))
             broken = broken or (parts != [(start, stop)] and stop - start >= 2 * _IN_TURN[0] * period)
             for part in parts:
                 heapq.heappush(heap, _candidate(*part, period))
-        if broken and i < likely:
+        if broken and i < len(likely):
             # Blocks of several kinds may differ in nothing but what they read.
             several = [period * k for k in _IN_TURN if period * k not in seen]
             todo += several
@@ -213,7 +214,7 @@ def find_runs(found: Numbers, reads: Reads, accept: int = 2, least: int = 1) -> 
             taken.append((start, stop, period))
             continue
         for a, b in parts:
-            if (b - a) // period >= accept:
+            if (b - a) // period >= _BLOCKS:
                 heapq.heappush(heap, _candidate(a, b, period))
     return [_aligned(start, stop, period, reads) for start, stop, period in sorted(taken)]
 
@@ -259,16 +260,16 @@ def _equal(found: Numbers, period: int) -> Iterator[tuple[int, int]]:
         yield low, high + period
 
 
-def _stretches(start: int, stop: int, reads: Reads, period: int, accept: int) -> Iterator[tuple[int, int]]:
+def _stretches(start: int, stop: int, reads: Reads, period: int) -> Iterator[tuple[int, int]]:
     """The parts of a stretch of such labels where the equations repeat also in what they read."""
     for _ in range(_BEGINNINGS):
-        if stop - start < accept * period:
+        if stop - start < _BLOCKS * period:
             break
         broken = reads.breaks(start, stop, period)
         if broken is None:
             yield start, stop
             break
-        if broken[0] - start >= accept * period:
+        if broken[0] - start >= _BLOCKS * period:
             yield start, broken[0]
         start = broken[1]
 

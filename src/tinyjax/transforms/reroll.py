@@ -26,7 +26,7 @@ from tinyjax.transforms.numbers_apart import numbers_apart
 from tinyjax.transforms.one_number import parts_of_one_number
 from tinyjax.transforms.padded_sums import stacked_sums
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, without_unread
-from tinyjax.transforms.repeats import Numbers, Reads, Run, find_runs, in_blocks, labels
+from tinyjax.transforms.repeats import Numbers, Reads, Run, find_runs, in_blocks, labels, periods
 from tinyjax.transforms.rolling import LOOPING, Block, Body, Ref, Result, Slot
 from tinyjax.transforms.rows import Lazy, find_lazy, reshapes
 from tinyjax.transforms.scalar_sums import in_any_order, sums_of_stacks
@@ -66,6 +66,11 @@ class _Order:
         return labels(self.eqns)
 
     @cached_property
+    def likely(self) -> list[int]:
+        """With which periods these may repeat."""
+        return periods(self.labels)
+
+    @cached_property
     def reads(self) -> Reads:
         """What each reads."""
         return Reads(self.eqns, self.home)
@@ -85,7 +90,7 @@ class _Rolling:
         self._in_any_order: frozenset[int] = in_any_order(jaxpr) if bordered else frozenset()
         order = _Order(jaxpr, self._lazy, [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions])
         # Updates by rows of what a loop has made go in the loop's order.
-        if self._lazy.rows or not in_blocks(order.labels, lambda: order.reads):
+        if self._lazy.rows or not in_blocks(order.labels, order.likely, lambda: order.reads):
             order = _Order(jaxpr, self._lazy, late(early(order.eqns, self._lazy, jaxpr.outvars), self._lazy))
         self._order = order
         self._eqns, self._home = order.eqns, order.home
@@ -97,7 +102,7 @@ class _Rolling:
 
     def roll(self) -> tuple[Jaxpr, list[Repeat]]:
         found, reads = self._order.labels, self._order.reads
-        runs = find_runs(found, reads, least=self._at_least)
+        runs = find_runs(found, self._order.likely, reads, self._at_least)
         if self._stopped is not None:
             self._stopped += near_runs(self._eqns, found, reads, runs)
         if not runs:

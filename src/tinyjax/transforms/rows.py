@@ -52,6 +52,8 @@ class Lazy:
     def roots(self, eqns: Iterable[Eqn]) -> list[Sequence[int]]:
         """The variables that the operands of these equations are made of."""
         eqns_of, known = self.eqns, self._roots
+        if not eqns_of:
+            return [[atom.index for atom in eqn.invars if type(atom) is Var] for eqn in eqns]
         found: list[Sequence[int]] = []
         for eqn in eqns:
             before = known.get(id(eqn))
