@@ -94,7 +94,7 @@ def default_matmul_precision(new_val: DotPrecisionLike) -> Block:
     >>> x = np.ones((2, 2), "float32")
     >>> with default_matmul_precision("float32"):
     ...     print(make_jaxpr(lambda x: x @ x)(x).jaxpr.eqns[0].params["precision"])
-    Precision.HIGHEST
+    HIGHEST
     """
     chosen = as_dot_precision(new_val)
     return Block(lambda inner: precise(inner, chosen))
