@@ -37,8 +37,8 @@ def step(model: Callable[[Any, Any], Any], update: Callable[[Any, Any], Any]) ->
     return lambda layers, x: update(tj.grad(model)(layers, x), layers)
 
 
-def staged_equations(monkeypatch: pytest.MonkeyPatch, f: Callable[..., Any], *args: Any) -> int:
-    """How many equations the whole function is staged to, before what is left becomes loops."""
+def searched(monkeypatch: pytest.MonkeyPatch, f: Callable[..., Any], *args: Any) -> list[int]:
+    """How many equations the programs have that are searched for loops, the whole function's last."""
     from tinyjax.api import jit_reroll
 
     found: list[Jaxpr] = []
@@ -50,12 +50,26 @@ def staged_equations(monkeypatch: pytest.MonkeyPatch, f: Callable[..., Any], *ar
 
     monkeypatch.setattr(jit_reroll.Rerolling, "_with_loops", noting)
     tj.jit(f, reroll=True).lower(*args)
-    return len(found[-1].eqns)
+    return [len(jaxpr.eqns) for jaxpr in found]
 
 
 def test_a_gradient_is_staged_with_a_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     # As they are, each layer has some thirty equations, forwards and backwards.
-    assert staged_equations(monkeypatch, tj.grad(plain), weights(DEEP), X) < 12 * DEEP
+    assert searched(monkeypatch, tj.grad(plain), weights(DEEP), X)[-1] < 12 * DEEP
+
+
+@pytest.mark.parametrize(("count", "times"), [(10, 3), (60, 2)])
+def test_smaller_loops_are_looked_for_in_short_programs(
+    monkeypatch: pytest.MonkeyPatch, count: int, times: int
+) -> None:
+    """Of the others each is searched once before derivatives, and once with them."""
+
+    def unlike(x: Any) -> Any:
+        for i in range(count):
+            x = tnp.concatenate([tnp.sin(x), x[: i % 7 + 1] * i])[: 30 + i]
+        return tnp.sum(x)
+
+    assert len(searched(monkeypatch, tj.grad(unlike), np.linspace(0.0, 1.0, 30))) == times
 
 
 @pytest.mark.parametrize("update", [None, descent])

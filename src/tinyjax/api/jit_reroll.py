@@ -44,6 +44,8 @@ DERIVED: Final = 3
 PART: Final = 10
 LEFT: Final = 3
 FEW: Final = 16
+#: Smaller loops are looked for in programs of at most so many equations.
+SHORT: Final = 4 * ASKED
 #: With this, XLA sees on the CPU that a loop may write to the row that it has read; without, it copies whole stacks.
 IN_PLACE: Final = ("xla_cpu_copy_insertion_use_region_analysis", True)
 #: Functions of so many equations are spelled out where they are called, before repetitions are looked for.
@@ -75,8 +77,8 @@ class Rerolling:
         self, function: Callable[..., object], treedef: PyTreeDef, avals: Sequence[ShapedArray], lies: Given | None
     ) -> Traced:
         """The function staged out, with such a program. What it differentiates has loops before: layers are gone
-        through as often as there are only forwards, and the loops back follow from these. But not if all gradients
-        would have to be there together for what is computed of them."""
+        through as often as there are only forwards, and the loops back follow from these. But not if that saves too
+        little in all, or all gradients would have to be there together for what is computed of them."""
         from tinyjax.control.fused_loops import computes_of_rows, fused  # few ask for it
         from tinyjax.control.remade import remade
 
@@ -105,10 +107,14 @@ class Rerolling:
 
     def _with_any_loops(self, traced: Traced) -> tuple[Traced, int]:
         """The function with loops, smaller ones if there are no others, and how many equations these save."""
+        from tinyjax.transforms.sizes import Sizes
+
         for least in self.least:
             found, saved = self._with_loops(traced, least)
             if saved:
                 return found, saved
+            if Sizes().of(traced.jaxpr.eqns) > SHORT:  # of which a smaller loop would leave too much outside
+                break
         return traced, 0
 
     def _with_loops(self, traced: Traced, least: int) -> tuple[Traced, int]:
