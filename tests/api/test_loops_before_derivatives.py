@@ -58,7 +58,7 @@ def test_a_gradient_is_staged_with_a_loop(monkeypatch: pytest.MonkeyPatch) -> No
     assert searched(monkeypatch, tj.grad(plain), weights(DEEP), X)[-1] < 12 * DEEP
 
 
-@pytest.mark.parametrize(("count", "times"), [(10, 3), (60, 2)])
+@pytest.mark.parametrize(("count", "times"), [(10, 3), (120, 2)])
 def test_smaller_loops_are_looked_for_in_short_programs(
     monkeypatch: pytest.MonkeyPatch, count: int, times: int
 ) -> None:
