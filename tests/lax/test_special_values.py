@@ -213,6 +213,22 @@ def test_products_of_complex_numbers(dtype: DType) -> None:
     check_ways({**functions, **sums}, rows_of(dtype, 20))
 
 
+@pytest.mark.parametrize("dtype", [COMPLEX64, COMPLEX128], ids=_name)
+def test_squares_of_complex_numbers_have_exact_parts(dtype: DType) -> None:
+    """Also where the squares of the parts are near each other, or overflow; as JAX's."""
+    info = np.finfo(np.float32) if dtype == COMPLEX64 else np.finfo(np.float64)
+    step, large = float(info.eps), float(info.max) / 4
+    parts = [(0.375, 0.375), (1 + step, 1.0), (-large, large), (large, large * (1 + step)), (0.0, 0.0)]
+    z = np.array([complex(x, y) for x, y in parts], dtype)
+    real = [0.0, step * (2 + step), 0.0, -INF, 0.0]
+    imag = [0.28125, 2 + 2 * step, -INF, INF, 0.0]
+    for square in (tnp.square, tj.jit(tnp.square), lax.square, tj.vmap(tj.jit(lax.square))):
+        found = np.asarray(square(z))
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found.real, np.array(real), rtol=3 * step)
+        np.testing.assert_allclose(found.imag, np.array(imag), rtol=3 * step)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(2,), (5,), (16,), (37,), (3, 5), (1, 4)], ids=str)
 def test_products_of_many_complex_numbers_have_one_order(shape: tuple[int, ...]) -> None:

@@ -178,6 +178,7 @@ class Square(Unary):
     name: ClassVar[str] = "square"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = np.square
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.square
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:

@@ -147,7 +147,7 @@ def _atan2(
     return (of_complex.angle(ctx, y, x) if out.dtype in COMPLEXES else same_type(ctx, "stablehlo.atan2", args, out),)
 
 
-RULES[arithmetic.Square] = computed(lambda ctx, x: mul(ctx, x, x))
+RULES[arithmetic.Square] = either(computed(lambda ctx, x: mul(ctx, x, x)), of_complex.square)
 RULES[arithmetic.Rem] = _guarded(plain("stablehlo.remainder"))
 RULES[arithmetic.Max] = MAXIMUM
 RULES[arithmetic.Min] = MINIMUM

@@ -110,6 +110,13 @@ def product(ctx: LoweringContext, x: SSA, y: SSA) -> SSA:
     return complex_(ctx, re, add(ctx, mul(ctx, a, d), mul(ctx, b, c)))
 
 
+def square(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
+    """The real part is made of factors: a difference of squares loses digits, and overflows where these do."""
+    opposite = logical_and(ctx, is_finite(ctx, x), eq(ctx, abs_(ctx, x), abs_(ctx, y)))
+    product_of_sums = mul(ctx, sub(ctx, x, y), add(ctx, x, y))
+    return select(ctx, opposite, _zeros(ctx, x), product_of_sums), scale(ctx, mul(ctx, x, y), 2)
+
+
 def quotient(ctx: LoweringContext, x: SSA, y: SSA) -> SSA:
     """The quotient by Smith's method, as in NumPy, with C99's values where that makes nan: infinite of an infinite
     dividend or by zero, zero by an infinite divisor."""
