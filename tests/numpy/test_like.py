@@ -38,6 +38,35 @@ def test_on_the_device_that_something_said(name: str) -> None:
     np.testing.assert_array_equal(np.asarray(tj.jit(make)(x)), np.asarray(found))
 
 
+class Described:
+    """A type of arrays without elements."""
+
+    shape = (2, 3)
+    dtype = np.dtype("float32")
+
+
+class Costly(Described):
+    """Says its type, and has elements only where they are asked for."""
+
+    def __jax_array__(self) -> Any:
+        raise AssertionError("its elements aren't needed")
+
+
+@pytest.mark.parametrize("kind", [Described, Costly])
+def test_what_has_a_shape_and_a_dtype_is_a_type(kind: type[Described]) -> None:
+    x: Any = kind()
+    for name, make in MAKERS.items():
+        found = make(x)
+        assert found.shape == ((4,) if name == "of another shape" else x.shape)
+        assert found.dtype == ("int64" if name == "of another dtype" else x.dtype)
+        assert tj.jit(lambda make=make: make(x))().aval == found.aval
+    assert tnp.shape(x) == (2, 3)
+    assert tnp.size(x) == 6
+    assert tnp.size(x, 1) == 3
+    assert tnp.ndim(x) == 2
+    assert tj.eval_shape(tnp.sum, x).dtype == "float32"
+
+
 def test_keys_are_no_numbers() -> None:
     key = tj.random.key(0)
     for convert in (float, int, complex, lambda k: np.asarray(k, dtype="uint32"), lambda k: np.asarray(k, dtype=float)):

@@ -259,6 +259,19 @@ def test_scalars_in_other_classes() -> None:
             assert module.isscalar(Box(module.zeros(shape))) is (shape == ())
 
 
+def test_rolls_by_scalars_in_other_classes() -> None:
+    x = np.arange(6).reshape(2, 3)
+    for shift, axis in ((1, None), (np.array([2]), None), (np.array([1, 2]), (0, 1)), (np.array(1), 1)):
+        want = np.roll(x, shift, axis)
+        for module in (jnp, tnp):
+            box: Any = Box(module.asarray(shift))
+            np.testing.assert_array_equal(np.asarray(module.roll(x, box, axis)), want)
+        compiled = tj.jit(lambda s, axis=axis, box=Box: tnp.roll(x, box(s), axis))
+        np.testing.assert_array_equal(np.asarray(compiled(shift)), want)
+    each: Any = [Box(tnp.asarray(1)), 2]
+    np.testing.assert_array_equal(np.asarray(tnp.roll(x, each, (0, 1))), np.roll(x, (1, 2), (0, 1)))
+
+
 def test_types_of_arrays_of_jax() -> None:
     """They are arrays as ours are, and as weakly typed as they are there."""
     short, number = jnp.zeros(2, "int16"), jnp.asarray(1)

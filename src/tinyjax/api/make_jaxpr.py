@@ -21,6 +21,7 @@ from tinyjax.lax.carried_cells import without_idle
 from tinyjax.lax.explicit import given
 from tinyjax.lax.layouts import own_sharding
 from tinyjax.lax.signatures import AnyTree, Pair, Triple
+from tinyjax.lax.types_said import described
 from tinyjax.meshes import NamedSharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
@@ -39,17 +40,8 @@ T = TypeVar("T", bound=AnyTree)
 
 def abstractify(leaf: object) -> ShapedArray:
     """The type of an array, or of something that has a shape and a dtype."""
-    if isinstance(leaf, ShapedArray):
-        return leaf
-    if isinstance(leaf, Array | refs.ref.Ref):  # a Ref is no array: the error says what to do
-        return as_array(leaf).aval
-    described = getattr(leaf, "aval", None)
-    if isinstance(described, ShapedArray):
-        return described
-    shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
-    if shape is not None and dtype is not None and not hasattr(leaf, "__array__"):
-        return ShapedArray(shape, dtype, bool(getattr(leaf, "weak_type", False)))
-    return as_array(leaf).aval
+    said = None if isinstance(leaf, refs.ref.Ref) else described(leaf)  # a Ref is no array: the error says what to do
+    return as_array(leaf).aval if said is None else said
 
 
 @overload

@@ -20,6 +20,7 @@ from tinyjax.lax.binding import axes_tuple, operands, sequence, strict
 from tinyjax.lax.explicit import computed, described_sharding, device_like, sharding_like
 from tinyjax.lax.layouts import OutSharding, laid_out, varying_as
 from tinyjax.lax.signatures import HasAval
+from tinyjax.lax.types_said import Described, described
 from tinyjax.primitives import conversion, selection
 from tinyjax.primitives.conversion import BitcastConvertType, ReducePrecision
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
@@ -246,7 +247,7 @@ def full(
 
 
 def full_like(
-    x: ArrayLike | ShapedArray | HasAval,
+    x: ArrayLike | ShapedArray | HasAval | Described,
     fill_value: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     shape: Sequence[int] | None = None,
@@ -256,8 +257,8 @@ def full_like(
 
     Within `shard_map`, it varies along the axes of the mesh along which x does.
     """
-    named = x if isinstance(x, ShapedArray) else getattr(x, "aval", None)
-    aval = named if isinstance(named, ShapedArray) else as_array(x).aval
+    said = described(x)
+    aval = as_array(x).aval if said is None else said
     if sharding is None and shape is None:
         sharding = sharding_like(x) if isinstance(x, Array) else described_sharding(x)
     value = convert_element_type(fill_value, aval.dtype if dtype is None else dtype)

@@ -40,6 +40,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.lax.explicit import described_sharding, device_like, sharding_like
 from tinyjax.lax.layouts import OutSharding, laid_out, varying_as
+from tinyjax.lax.types_said import Described, described
 from tinyjax.numpy.arguments import iota, placed, scalar, shape_of
 from tinyjax.numpy.from_python import array_of, element_dtype, filling
 from tinyjax.numpy.signatures import Nested, ShapeLike, Typed
@@ -166,7 +167,7 @@ def _filled(shape: ShapeLike, value: int, dtype: npt.DTypeLike | None) -> Array:
 
 
 def full_like(
-    a: ArrayLike | ShapedArray | Typed,
+    a: ArrayLike | ShapedArray | Typed | Described,
     fill_value: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     shape: ShapeLike | None = None,
@@ -176,8 +177,8 @@ def full_like(
 ) -> Array:
     """An array of the type of a, filled with one value. It is where a is: on a device that a was put on, or on
     several."""
-    named = a if isinstance(a, ShapedArray) else getattr(a, "aval", None)
-    aval = named if isinstance(named, ShapedArray) else as_array(a).aval
+    said = described(a)
+    aval = as_array(a).aval if said is None else said
     if out_sharding is None and device is None and shape is None:
         out_sharding = sharding_like(a) if isinstance(a, Array) else described_sharding(a)
     if out_sharding is None and device is None:
@@ -191,7 +192,7 @@ def full_like(
 
 
 def zeros_like(
-    a: ArrayLike | ShapedArray | Typed,
+    a: ArrayLike | ShapedArray | Typed | Described,
     dtype: npt.DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,
@@ -203,7 +204,7 @@ def zeros_like(
 
 
 def ones_like(
-    a: ArrayLike | ShapedArray | Typed,
+    a: ArrayLike | ShapedArray | Typed | Described,
     dtype: npt.DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,
@@ -215,7 +216,7 @@ def ones_like(
 
 
 def empty_like(
-    prototype: ArrayLike | ShapedArray | Typed,
+    prototype: ArrayLike | ShapedArray | Typed | Described,
     dtype: npt.DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,

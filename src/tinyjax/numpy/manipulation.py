@@ -148,6 +148,7 @@ def roll(a: ArrayLike, shift: Axes, axis: Axes | None = None) -> Array:
     x = as_array(a)
     if axis is None:
         return shaping.reshape(roll(shaping.ravel(x), shift, 0), x.aval.shape)
+    shift = as_array(shift) if hasattr(shift, "__jax_array__") else shift
     shifts, axes = (
         list(v) if isinstance(v, Sequence) or (isinstance(v, Array | np.ndarray) and v.ndim) else [v]
         for v in (shift, axis)
@@ -158,6 +159,7 @@ def roll(a: ArrayLike, shift: Axes, axis: Axes | None = None) -> Array:
     for i in range(count):
         by, at = shifts[i % len(shifts)], axes[i % len(axes)]
         place = canonical_axis(at, x.aval.ndim, "roll")
+        by = as_array(by) if hasattr(by, "__jax_array__") else by
         if isinstance(by, Array) and by.concrete() is None:
             x = _roll_by(x, by, place)
         else:

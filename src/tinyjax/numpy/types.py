@@ -36,6 +36,7 @@ from tinyjax.ir.dtypes import (
     real_dtype,
 )
 from tinyjax.ir.shapes import Shape
+from tinyjax.lax.types_said import described
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.key_kinds import KINDS, prng_key
 from tinyjax.numpy.limits import FloatInfo, IntInfo
@@ -187,7 +188,10 @@ def iinfo(int_type: npt.DTypeLike | Array) -> IntInfo:
 
 def shape(a: Nested | None) -> Shape:
     """The sizes of the axes; of None, for what isn't given, none, as in NumPy."""
-    return () if a is None else asarray(a).aval.shape
+    if a is None:
+        return ()
+    said = described(a)
+    return asarray(a).aval.shape if said is None else said.shape
 
 
 def ndim(a: Nested | None) -> int:
