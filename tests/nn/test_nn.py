@@ -135,6 +135,16 @@ def test_one_hot(axis: int) -> None:
     np.testing.assert_array_equal(nn.one_hot(listed, 4, axis=axis), jax.nn.one_hot(listed, 4, axis=axis))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "bool"])
+def test_one_hot_of_more_classes_than_the_dtype_has_numbers(dtype: str) -> None:
+    """Where JAX counts the classes in that dtype, and has two ones for a number, or refuses bools."""
+    x = np.array([0, 1, 100]).astype(dtype)
+    for function in (nn.one_hot, jit(nn.one_hot, static_argnums=1)):
+        np.testing.assert_array_equal(np.asarray(function(x, 300)), np.eye(300)[x.astype(int)])
+    mapped = vmap(lambda i: nn.one_hot(x, 300, axis="i"), axis_name="i")(np.arange(300))
+    np.testing.assert_array_equal(np.asarray(mapped), np.eye(300)[x.astype(int)].T)
+
+
 def test_one_hot_along_a_mapped_axis() -> None:
     places = np.arange(3)
     found = vmap(lambda _: nn.one_hot(np.array([0, 2]), 3, axis="i"), axis_name="i")(places)

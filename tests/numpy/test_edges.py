@@ -112,6 +112,20 @@ def test_unravelled_indices_have_their_dtype(dtype: str) -> None:
     assert [x.tolist() for x in found] == [x.tolist() for x in np.unravel_index(places, (20, 30))]
 
 
+def test_positions_of_short_dtypes_on_long_axes() -> None:
+    """Negative ones count from the end, which the dtype doesn't reach."""
+    x, places = np.arange(300), np.array([-1, 5], "int8")
+    found = tnp.unravel_index(places, (300, 2))
+    assert [i.tolist() for i in found] == [[299, 2], [1, 1]]
+    assert [i.dtype for i in found] == [np.int64] * 2
+    assert tnp.unravel_index(places, (128, 2))[0].dtype == np.int8
+    for given in (places, places[0], places.astype("int16")):
+        assert tnp.delete(x, given).tolist() == np.delete(x, given.astype(int)).tolist()
+        assert tnp.insert(x, given, 7).tolist() == np.insert(x, given.astype(int), 7).tolist()
+    with pytest.raises(tj.errors.IndexingError, match="out of range"):
+        tnp.delete(x, np.array([2**63], "uint64"))
+
+
 @pytest.mark.parametrize("mode", ["reflect", "symmetric"])
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_odd_reflections(size: int, mode: Literal["reflect", "symmetric"]) -> None:

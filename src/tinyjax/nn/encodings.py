@@ -10,6 +10,7 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.arrays.shaping import canonical_axis, integer
 from tinyjax.errors import ShapeError
+from tinyjax.ir.dtypes import BOOL, INT64, INTEGERS, integer_limits
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
@@ -40,6 +41,8 @@ def one_hot(
     """
     found, count = tnp.asarray(x), integer(num_classes, "one_hot: num_classes")
     chosen = tnp.float64 if dtype is None else dtype
+    if found.dtype == BOOL or (found.dtype in INTEGERS and count - 1 > integer_limits(found.dtype)[1]):
+        found = tnp.astype(found, INT64)  # the classes wouldn't be distinct
     if isinstance(axis, str):
         if lax.axis_size(axis) != count:
             raise ShapeError(f"one_hot: {count} classes along axis {axis!r}, which has {lax.axis_size(axis)} elements")

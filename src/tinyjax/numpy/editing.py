@@ -58,6 +58,8 @@ def _known(name: str, obj: ArrayLike | slice | Sequence[int], size: int) -> Host
         return np.zeros(0, np.int64)
     if found.dtype not in INTEGERS:
         raise IndexingError(f"{name}: positions must be integers, got {x.aval}")
+    if found.dtype != np.uint64:  # a short dtype doesn't have every position
+        found = found.astype(np.int64)
     limit = size + (name == "insert")
     if ((found < -size) | (found >= limit)).any():
         raise IndexingError(f"{name}: a position is out of range for an axis of size {size}, in {found.tolist()}")

@@ -139,6 +139,8 @@ def mask_indices(
 def unravel_index(indices: ArrayLike, shape: ShapeLike | Array) -> tuple[Array, ...]:
     """The positions on each axis of these places in row-major order. Those out of range are moved to the nearest end.
 
+    They have the dtype of the places, or int64 if that is a signed one which is too short for an axis: negative places
+    count from the end.
     The sizes may be traced; then they are computed with as int64.
 
     >>> unravel_index(5, (2, 3))
@@ -150,6 +152,7 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike | Array) -> tuple[Array, 
     if places.dtype not in INTEGERS:
         raise InputError(f"unravel_index: positions must be integers, got {places.aval}")
     own, total = places.dtype, math.prod(sizes, start=1)
+    short = any(isinstance(size, int) and size > 2 ** (8 * own.itemsize - 1) for size in sizes)
     if not isinstance(total, int) or own in UNSIGNED or total >= 2 ** (8 * own.itemsize - 1):
         places = astype(places.clip(0, 2**63 - 1) if own == UINT64 else places, INT64)
     total = as_array(total)
@@ -160,7 +163,8 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike | Array) -> tuple[Array, 
         size = as_array(sizes[left])
         out.append(remainder(places, size))
         places = floor_divide(places, maximum(size, 1)) if left else places
-    return tuple(astype(x, own) if x.dtype != own else x for x in reversed(out))
+    kept = INT64 if short and own not in UNSIGNED else own
+    return tuple(astype(x, kept) if x.dtype != kept else x for x in reversed(out))
 
 
 def _sizes_to_compute_with(shape: ShapeLike | Array) -> Sequence[int | Array]:
