@@ -112,6 +112,23 @@ def test_unravelled_indices_have_their_dtype(dtype: str) -> None:
     assert [x.tolist() for x in found] == [x.tolist() for x in np.unravel_index(places, (20, 30))]
 
 
+def test_differences_of_coordinates_of_short_dtypes() -> None:
+    """Of bounds and of places, which are further apart than the dtype reaches, or fall."""
+    edges, x = np.array([-100, 100], "int8"), np.array([-90, 50, 60], "int8")
+    assert tnp.histogram(x, edges, density=True)[0].tolist() == [np.float32(0.005)]
+    near = np.array([2**30, 2**30 + 1], "int32")
+    assert tnp.histogram(near, near, density=True)[0].tolist() == [1.0]
+    wide = np.histogram2d(x, x, [edges.astype(int)] * 2, density=True)[0]
+    np.testing.assert_allclose(np.asarray(tnp.histogram2d(x, x, [edges, edges], density=True)[0]), wide, 1e-6)
+    for places in (np.array([-100, 100, 120], "int8"), np.array([5, 3, 1], "uint8"), np.array([5, 3, 1])):
+        for dtype in ("float16", "float32", "float64", "complex64"):
+            y = np.arange(3).astype(dtype)
+            found = tnp.gradient(y, places)
+            assert isinstance(found, tj.Array)
+            assert found.dtype == dtype
+            np.testing.assert_allclose(np.asarray(found), np.gradient(y, places.astype(float)), 2e-3)
+
+
 def test_positions_of_short_dtypes_on_long_axes() -> None:
     """Negative ones count from the end, which the dtype doesn't reach."""
     x, places = np.arange(300), np.array([-1, 5], "int8")

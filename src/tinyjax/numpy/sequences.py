@@ -25,7 +25,7 @@ from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, expand_dims, integer, moveaxis, ravel
 from tinyjax.arrays.taking import take
 from tinyjax.errors import ChoiceError, InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT32, INT64, INTEGERS
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT32, INT64, INTEGERS, real_dtype
 from tinyjax.lax.convolution import conv_general_dilated
 from tinyjax.numpy.arithmetic import abs as magnitude
 from tinyjax.numpy.creation import asarray, linspace
@@ -244,8 +244,10 @@ def _slopes(x: Array, axis: int, spacing: Array, order: int) -> Array:
     if spacing.ndim:
         if spacing.shape != (size,):
             raise ShapeError(f"gradient: {size} coordinates are needed along axis {axis}, got {spacing.aval}")
-        steps = diff(spacing)
-        (steps,) = promote_inexact(steps)
+        if spacing.dtype in INTEGERS:  # whose differences may not fit in a short dtype
+            steps = astype(diff(astype(spacing, INT64)), real_dtype(x.dtype))
+        else:
+            (steps,) = promote_inexact(diff(spacing))
         h1, h2 = steps[:-1], steps[1:]
     else:
         h1 = h2 = steps = spacing

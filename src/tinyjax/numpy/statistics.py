@@ -247,6 +247,12 @@ def histogram_bin_edges(
     return linspace(where(same, low - 0.5, low), where(same, high + 0.5, high), count + 1, dtype=x.dtype)
 
 
+def _widths(edges: Array) -> Array:
+    """How wide the bins are, as floats; the difference of two integers may not fit in their dtype."""
+    (floats,) = promote_inexact(edges)
+    return astype(diff(astype(edges, INT64)), floats.dtype) if edges.dtype in INTEGERS else diff(floats)
+
+
 def histogram(
     a: ArrayLike,
     bins: Bins = 10,
@@ -267,7 +273,7 @@ def histogram(
     edges = histogram_bin_edges(x, bins, range, weights)
     counts = _count([x], [edges], heavy)
     if density:
-        (widths,) = promote_inexact(diff(edges))
+        widths = _widths(edges)
         counts = counts / widths / reductions.sum(counts)
     return counts, edges
 
@@ -324,7 +330,7 @@ def histogramdd(
     if density:
         counts = counts / reductions.sum(counts)
         for axis, bounds in enumerate(edges):
-            (widths,) = promote_inexact(diff(bounds))
+            widths = _widths(bounds)
             counts = counts / shaping.reshape(widths, tuple(-1 if i == axis else 1 for i, _ in enumerate(edges)))
     return counts, edges
 
