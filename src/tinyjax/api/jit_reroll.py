@@ -113,7 +113,7 @@ class Rerolling:
             found, saved = self._with_loops(traced, least)
             if saved:
                 return found, saved
-            if Sizes().of(traced.jaxpr.eqns) > SHORT:  # of which a smaller loop would leave too much outside
+            if Sizes().of_all(traced.jaxpr) > SHORT:  # of which a smaller loop would leave too much outside
                 break
         return traced, 0
 
@@ -134,7 +134,7 @@ class Rerolling:
         if found is spelled:
             return traced, 0
         size = Sizes()
-        saved, added = size.of(flat.eqns) - size.of(found.eqns), of_rows(found.eqns) - of_rows(flat.eqns)
+        saved, added = size.of_all(flat) - size.of_all(found), of_rows(found.eqns) - of_rows(flat.eqns)
         return evolve(traced, jaxpr=found, captured=tuple([traced.captured[i] for i in kept])), saved - added
 
 

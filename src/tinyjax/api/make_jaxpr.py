@@ -6,6 +6,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
+import numpy as np
+
 from tinyjax import refs
 from tinyjax.api.arguments import split_static
 from tinyjax.control.call import Call
@@ -30,6 +32,7 @@ from tinyjax.tracing.concrete import ROOT, ConcreteArray, as_array, top_frame
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, check_callable, function_name
+from tinyjax.tracing.intake import host_type
 from tinyjax.tracing.programs import Traced, trace
 
 K = TypeVar("K")
@@ -40,6 +43,8 @@ T = TypeVar("T", bound=AnyTree)
 
 def abstractify(leaf: object) -> ShapedArray:
     """The type of an array, or of something that has a shape and a dtype."""
+    if type(leaf) is np.ndarray and (found := host_type(leaf.shape, leaf.dtype)) is not None:
+        return found
     said = None if isinstance(leaf, refs.ref.Ref) else described(leaf)  # a Ref is no array: the error says what to do
     return as_array(leaf).aval if said is None else said
 

@@ -137,6 +137,7 @@ def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
     if not jaxpr.inner:
         return jaxpr
     calls = _Calls()
+    called: dict[int, Inlinable | None] = {}  # by the identity of primitives, which the programs keep alive
     ctx = Rebuilding(jaxpr.invars)
     inlined = False
     env: list[Atom] = list(jaxpr.invars)
@@ -146,7 +147,8 @@ def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
         env, left, program, call = path[-1]
         for eqn in left:
             ins = read(env, eqn.invars)
-            found = calls.found(eqn.primitive)
+            which = id(eqn.primitive)
+            found = called[which] if which in called else called.setdefault(which, calls.found(eqn.primitive))
             if found is not None and (found.transparent if where is None else where(eqn)):
                 inlined = True
                 callee = found.jaxpr

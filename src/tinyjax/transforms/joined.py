@@ -18,16 +18,15 @@ def joined_at_once(jaxpr: Jaxpr) -> Jaxpr:
 
     JAX's `stack` and `array` of more than 16 arrays join them 16 by 16.
     """
-    reads = count_reads(jaxpr)
+    joining = [eqn for eqn in jaxpr.eqns if type(eqn.primitive) is Concatenate]
+    reads = count_reads(jaxpr) if len(joining) > 1 else []
     made: dict[int, Eqn] = {}
     parts: dict[int, list[Atom]] = {}  # of what is made of such results: all that it joins
-    for eqn in jaxpr.eqns:
-        if type(eqn.primitive) is not Concatenate:
-            continue
+    for eqn in joining:
         found: list[Atom] = []
         for atom in eqn.invars:
-            inner = made.get(atom.index) if isinstance(atom, Var) and reads[atom.index] == 1 else None
-            if inner is None or inner.primitive != eqn.primitive:
+            inner = made.get(atom.index) if isinstance(atom, Var) else None
+            if inner is None or inner.primitive != eqn.primitive or reads[inner.outvars[0].index] > 1:
                 found.append(atom)
             else:
                 found += parts.get(inner.outvars[0].index, inner.invars)

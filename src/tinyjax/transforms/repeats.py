@@ -186,6 +186,15 @@ def in_blocks(found: Numbers, likely: Sequence[int], reads: Callable[[], Reads])
     return False
 
 
+def are_blocks(found: Numbers, reads: Callable[[], Reads], runs: Sequence[Run]) -> bool:
+    """Whether these runs are there: equations with these labels, and they read the same."""
+    for run in runs:
+        blocks = found[run.start : run.stop].reshape(run.count, run.period)
+        if not (blocks == blocks[0]).all() or reads().breaks(run.start, run.stop, run.period) is not None:
+            return False
+    return True
+
+
 def find_runs(found: Numbers, likely: Sequence[int], reads: Reads, least: int = 1) -> list[Run]:
     """Disjoint runs of equations with these labels, which may have these periods, with those that save most chosen
     first; in order. `least`: how much a run must save to be of use."""

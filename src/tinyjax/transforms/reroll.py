@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from itertools import chain, repeat
 from typing import final
 
 from tinyjax.deferred import FILL_LOOPING
@@ -15,18 +15,17 @@ from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.structure import BroadcastInDim, full
 from tinyjax.transforms.arguments import flag, whole
 from tinyjax.transforms.beginnings import Beginnings
-from tinyjax.transforms.early import early
 from tinyjax.transforms.found_loops import Repeat, Repeats
 from tinyjax.transforms.joined import joined_at_once
-from tinyjax.transforms.late import late
 from tinyjax.transforms.layered import loop_bodies, parted, stacked_loops
 from tinyjax.transforms.leading_rows import leading_rows
-from tinyjax.transforms.near_repeats import Stopped, near_runs
+from tinyjax.transforms.near_repeats import Stopped
 from tinyjax.transforms.numbers_apart import numbers_apart
 from tinyjax.transforms.one_number import parts_of_one_number
+from tinyjax.transforms.orders import order_of
 from tinyjax.transforms.padded_sums import stacked_sums
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, without_unread
-from tinyjax.transforms.repeats import Numbers, Reads, Run, find_runs, in_blocks, labels, periods
+from tinyjax.transforms.repeats import Run
 from tinyjax.transforms.rolling import LOOPING, Block, Body, Ref, Result, Slot
 from tinyjax.transforms.rows import Lazy, find_lazy, reshapes
 from tinyjax.transforms.scalar_sums import in_any_order, sums_of_stacks
@@ -47,36 +46,6 @@ def rerolled(
 
 
 @final
-class _Order:
-    """The equations that have a place of their own, in some order, and what that says about them."""
-
-    def __init__(self, jaxpr: Jaxpr, lazy: Lazy, eqns: list[Eqn]) -> None:
-        self._jaxpr = jaxpr
-        self._lazy = lazy
-        self.eqns = eqns
-
-    @cached_property
-    def home(self) -> dict[int, tuple[int, int]]:
-        """By which of them each variable is computed."""
-        return self._lazy.homes(self._jaxpr, self.eqns)
-
-    @cached_property
-    def labels(self) -> Numbers:
-        """A number for each, the same for those which are alike."""
-        return labels(self.eqns)
-
-    @cached_property
-    def likely(self) -> list[int]:
-        """With which periods these may repeat."""
-        return periods(self.labels)
-
-    @cached_property
-    def reads(self) -> Reads:
-        """What each reads."""
-        return Reads(self.eqns, self.home)
-
-
-@final
 class _Rolling:
     """A program that grows out of another one, with loops in the place of runs."""
 
@@ -88,11 +57,7 @@ class _Rolling:
         self._at_least = at_least
         self._lazy: Lazy = find_lazy(jaxpr)
         self._in_any_order: frozenset[int] = in_any_order(jaxpr) if bordered else frozenset()
-        order = _Order(jaxpr, self._lazy, [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions])
-        # Updates by rows of what a loop has made go in the loop's order.
-        if self._lazy.rows or not in_blocks(order.labels, order.likely, lambda: order.reads):
-            order = _Order(jaxpr, self._lazy, late(early(order.eqns, self._lazy, jaxpr.outvars), self._lazy))
-        self._order = order
+        self._order = order = order_of(jaxpr, self._lazy)
         self._eqns, self._home = order.eqns, order.home
         self._ctx = Rebuilding(jaxpr.invars, jaxpr.names)
         self._stacks = Stacks(self._ctx)
@@ -101,10 +66,7 @@ class _Rolling:
         self._repeats: list[Repeat] = []
 
     def roll(self) -> tuple[Jaxpr, list[Repeat]]:
-        found, reads = self._order.labels, self._order.reads
-        runs = find_runs(found, self._order.likely, reads, self._at_least)
-        if self._stopped is not None:
-            self._stopped += near_runs(self._eqns, found, reads, runs)
+        runs = self._order.runs(self._at_least, self._stopped)
         if not runs:
             return self._jaxpr, []
         self._last_read = self._find_last_reads()
@@ -133,11 +95,10 @@ class _Rolling:
 
     def _find_last_reads(self) -> dict[int, int]:
         """The last equation that reads each variable; the outputs count as one after all."""
-        found: dict[int, int] = {}
         n = len(self._eqns)
-        for i, roots in enumerate(self._lazy.roots(self._eqns)):
-            for root in roots:
-                found[root] = i
+        roots = self._lazy.roots(self._eqns)
+        readers = chain.from_iterable(map(repeat, range(n), map(len, roots)))
+        found = dict(zip(chain.from_iterable(roots), readers, strict=True))
         found.update({self._lazy.root(atom).index: n for atom in self._jaxpr.outvars if isinstance(atom, Var)})
         return found
 
@@ -282,13 +243,12 @@ class _Rolling:
 
     def _wanted(self, block: Block) -> dict[Result, dict[int, Var]]:
         """What is read after a run: by result, the variables of those blocks whose result it is."""
-        run = block.run
+        run, last = block.run, self._last_read
         found: dict[Result, dict[int, Var]] = {}
-        for k in range(run.count):
-            for j in range(run.period):
-                for o, out in enumerate(self._eqns[run.start + k * run.period + j].outvars):
-                    if self._last_read.get(out.index, -1) >= run.stop:
-                        found.setdefault((j, o), {})[k] = out
+        for at, eqn in enumerate(self._eqns[run.start : run.stop]):
+            for o, out in enumerate(eqn.outvars):
+                if last.get(out.index, -1) >= run.stop:
+                    found.setdefault((at % run.period, o), {})[at // run.period] = out
         return found
 
     def _joined(self, items: Sequence[Item]) -> int:

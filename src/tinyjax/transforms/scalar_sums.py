@@ -84,12 +84,17 @@ def _counts(shape: Shape) -> bool:
 
 def in_any_order(jaxpr: Jaxpr) -> frozenset[int]:
     """The stacks of scalars, or of short vectors, that are only added: in another order, it is the same to rounding."""
-    found = {eqn.outvars[0].index for eqn in jaxpr.eqns if _joins_short(eqn)}
+    found = {eqn.outvars[0].index for eqn in jaxpr.eqns if type(eqn.primitive) in JOINING and _joins_short(eqn)}
     if found:
-        others = [eqn.invars for eqn in jaxpr.eqns if not (_reduces(eqn.primitive) and eqn.primitive.axes == (0,))]
-        found.difference_update(
-            [atom.index for atoms in (*others, jaxpr.outvars) for atom in atoms if type(atom) is Var]
-        )
+        read = {
+            atom.index
+            for eqn in jaxpr.eqns
+            for atom in eqn.invars
+            if type(atom) is Var
+            and atom.index in found
+            and not (_reduces(eqn.primitive) and eqn.primitive.axes == (0,))
+        }
+        found -= read.union([atom.index for atom in jaxpr.outvars if type(atom) is Var])
     return frozenset(found)
 
 
@@ -99,7 +104,7 @@ def _reduces(primitive: Primitive) -> TypeGuard[ReduceSum | ReduceAnd | ReduceOr
 
 def _long_sums(jaxpr: Jaxpr) -> dict[int, list[Atom]]:
     """The scalars, and short vectors, that are sums of many, and no part of another such sum; and their terms."""
-    reads = count_reads(jaxpr)
+    reads: list[int] = []  # how often each variable is read, once that is asked
     sums: dict[int, list[Atom]] = {}
     kinds: dict[int, type[Primitive]] = {}
     for eqn in jaxpr.eqns:
@@ -115,11 +120,11 @@ def _long_sums(jaxpr: Jaxpr) -> dict[int, list[Atom]]:
         kinds[out.index] = kind
         parts: list[list[Atom]] = []
         for atom in eqn.invars:
-            alone = isinstance(atom, Var) and reads[atom.index] == 1 and kinds.get(atom.index) is kind
-            inner = sums.get(atom.index) if isinstance(atom, Var) and alone else None
+            inner = None
+            if isinstance(atom, Var) and kinds.get(atom.index) is kind:
+                reads = reads or count_reads(jaxpr)
+                inner = sums.pop(atom.index, None) if reads[atom.index] == 1 else None
             parts.append([atom] if inner is None else inner)
-            if inner is not None and isinstance(atom, Var):
-                del sums[atom.index]
         short, long = sorted(parts, key=len)
         long += short
         sums[out.index] = long

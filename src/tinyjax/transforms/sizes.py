@@ -22,11 +22,15 @@ class Sizes:
         eqns = list(eqns)
         return len(eqns) + sum(map(self._program, inner_programs(eqns)))
 
+    def of_all(self, jaxpr: Jaxpr) -> int:
+        """How many a program has."""
+        return len(jaxpr.eqns) + sum(map(self._program, jaxpr.inner))
+
     def _program(self, jaxpr: Jaxpr) -> int:
         if jaxpr not in self._known:
             for nested in nested_programs(jaxpr):  # those within come first, so that nothing recurses
                 if nested not in self._known:
-                    self._known[nested] = self.of(nested.eqns)
+                    self._known[nested] = self.of_all(nested)
         return self._known[jaxpr]
 
 

@@ -75,15 +75,15 @@ class Stacks:
         self._vars: dict[int, Var] = {}
         #: Rows that are also there by themselves; and the other way round.
         self._alone: dict[_Place, Atom] = {}
-        self._places: dict[Atom, list[_Place]] = {}
-        #: What values are that have the elements of others in another shape.
-        self._reshaped: dict[Atom, Atom] = {}
+        self._places: dict[int, list[_Place]] = {}
+        #: What variables are that have the elements of others in another shape.
+        self._reshaped: dict[int, Atom] = {}
         #: The elements of arrays that are spelled out.
         self._known: dict[int, HostArray] = {}
 
-    def note_reshaped(self, atom: Atom, of: Atom) -> None:
+    def note_reshaped(self, var: Var, of: Atom) -> None:
         """Says that a value has the elements of another one, in order."""
-        self._reshaped[atom] = of
+        self._reshaped[var.index] = of
 
     def note_known(self, var: Var, value: ConcreteValue) -> None:
         """Says which elements a value has."""
@@ -95,7 +95,7 @@ class Stacks:
         self._vars[stack.index] = stack
         self._alone[stack.index, at] = atom
         if isinstance(atom, Var):
-            self._places.setdefault(atom, []).append((stack.index, at))
+            self._places.setdefault(atom.index, []).append((stack.index, at))
 
     def alone(self, item: Item) -> Atom:
         """The value by itself: where it is only a row yet, it is taken out of its stack."""
@@ -126,7 +126,7 @@ class Stacks:
         if isinstance(item, Row):
             self._vars[item.stack.index] = item.stack
             return [(item.stack.index, item.at)]
-        return self._places.get(item, ()) if isinstance(item, Var) else ()
+        return self._places.get(item.index, ()) if isinstance(item, Var) else ()
 
     def direction(self, items: Sequence[Item]) -> int:
         """1 if values follow each other in a stack that is there, -1 if they do so the other way round, else 0."""
@@ -158,7 +158,9 @@ class Stacks:
         if all(item == items[0] for item in items):  # zeros to start with, say
             one = broadcast_in_dim(ctx, self.alone(items[0]), (len(items), *aval.shape), tuple(range(1, aval.ndim + 1)))
             return ctx.converted(one, aval.of_shape((len(items), *aval.shape)))
-        originals = [self._reshaped.get(item) for item in items if not isinstance(item, Row) and not self.places(item)]
+        originals = [
+            self._reshaped.get(item.index) for item in items if isinstance(item, Var) and not self.places(item)
+        ]
         wholes = [atom for atom in originals if atom is not None]
         if len(wholes) == len(items) and len({atom.aval for atom in wholes}) == 1:
             whole = reshape(ctx, self.stacked(wholes, wholes[0].aval), (len(items), *aval.shape))
