@@ -278,7 +278,6 @@ selu gelu glu squareplus mish softmax log_softmax logsumexp standardize identity
 MORE: Final = {
     "sinc": "a series near 0, which jax hasn't: its coefficients have a common operand that isn't kept",
     "mod": "masks for the signs of zeros, which jax loses",
-    "log1mexp": "both branches have their own operand, so that neither gives nan",
 }
 
 

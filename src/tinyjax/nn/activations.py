@@ -7,6 +7,7 @@ from typing import SupportsIndex
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
+from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.elementwise import inexact, promote_inexact
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import ShapeError
@@ -345,12 +346,25 @@ def log1mexp(x: ArrayLike) -> Array:
     return _log1mexp(_inexact(x))
 
 
-@prepared
+@custom_jvp
 def _log1mexp(x: Array) -> Array:
-    near = x < math.log(2)
-    # Where one isn't taken, it is given a number that it can do with.
-    low, high = tnp.where(near, x, 1.0), tnp.where(near, 1.0, x)
+    near, low, high = _on_either_side(x)
     return tnp.where(near, tnp.log(tnp.expm1(low)) - low, tnp.log1p(-tnp.exp(-high)))
+
+
+def _log1mexp_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (t,) = primals, tangents
+    near, low, high = _on_either_side(x)
+    return _log1mexp(x), t * tnp.where(near, 1 / tnp.expm1(low), tnp.exp(-high) / -tnp.expm1(-high))
+
+
+_log1mexp.defjvp(_log1mexp_jvp)
+
+
+def _on_either_side(x: Array) -> tuple[Array, Array, Array]:
+    """Whether numbers are below log 2; and they themselves, with 1 in the place of those that aren't, or are."""
+    near = x < math.log(2)
+    return near, tnp.where(near, x, 1.0), tnp.where(near, 1.0, x)
 
 
 swish = silu
