@@ -19,6 +19,8 @@ T = TypeVar("T")
 SELDOM: Final = 50_000
 #: After how many times it looks at those again that are left, which nearly all are: after some hundred megabytes.
 RARELY: Final = 100
+#: After how many new objects it looks while a program is made of others that are gone in the end.
+PASSING: Final = 1_000_000
 #: After how many new objects it looks while modules are loaded, of which next to nothing is in a cycle that ends.
 LOADING: Final = 1_000_000
 
@@ -41,7 +43,7 @@ class FewCollections:
 
     def __enter__(self) -> None:
         before = gc.get_threshold()
-        if 0 < before[0] < SELDOM and gc.isenabled():
+        if 0 < before[0] < self._objects and gc.isenabled():
             self._before = before
             gc.set_threshold(*self._raised(before))
 
@@ -86,10 +88,18 @@ def loading(f: Callable[P, T]) -> Callable[P, T]:
 
 def collecting_seldom(f: Callable[P, T]) -> Callable[P, T]:
     """f, which makes programs or goes through them, in such a block."""
+    return _within(f, SELDOM)
 
+
+def collecting_in_the_end(f: Callable[P, T]) -> Callable[P, T]:
+    """f, which makes a program of others that nothing holds once it is there."""
+    return _within(f, PASSING)
+
+
+def _within(f: Callable[P, T], objects: int) -> Callable[P, T]:
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        with FewCollections():
+        with FewCollections(objects):
             return f(*args, **kwargs)
 
     return call

@@ -12,7 +12,7 @@ from tinyjax.api.devices import default_backend
 from tinyjax.api.embedding import launched
 from tinyjax.api.jit_traces import staged
 from tinyjax.caching import remembered
-from tinyjax.collecting import collecting_seldom
+from tinyjax.collecting import collecting_in_the_end
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
@@ -72,7 +72,7 @@ class Rerolling:
             raise InputError(f"jit: reroll is True, False or 'auto', got {choice!r}")
         return Rerolling(ASKED, (ASKED, ASKED // DERIVED), largest) if choice else None
 
-    @collecting_seldom
+    @collecting_in_the_end
     def staged(
         self, function: Callable[..., object], treedef: PyTreeDef, avals: Sequence[ShapedArray], lies: Given | None
     ) -> Traced:

@@ -61,24 +61,7 @@ def bordered(jaxpr: Jaxpr, first: int = 0, kinds: Sequence[int] = ()) -> Bordere
     env: dict[int, Atom] = {}
     waiting: dict[int, Eqn] = {}  # what makes rows for stacks, until somebody else reads one
 
-    def read(atom: Atom) -> Atom:
-        if not isinstance(atom, Var):
-            return atom
-        found = env.get(atom.index)
-        if found is None and atom.index in waiting:
-            eqn = waiting[atom.index]
-            (found,) = ctx.again(eqn, tuple(map(read, eqn.invars)))
-            env[atom.index] = found
-        elif found is None:
-            chain = chains.members.get(atom.index)
-            found = (
-                whole[atom.index]
-                if chain is None
-                else squeeze(ctx, _part(ctx, whole[chain], chain.index(atom.index), 1), (0,))
-            )
-            env[atom.index] = found
-        return found
-
+    read = _Values(ctx, chains, whole, env, waiting).read
     for eqn in jaxpr.eqns:
         out = eqn.outvars[0].index if eqn.outvars else -1
         rows = chains.rows.get(out)
@@ -112,6 +95,33 @@ def bordered(jaxpr: Jaxpr, first: int = 0, kinds: Sequence[int] = ()) -> Bordere
             found.append(stack)
         results.append((numbers[stack.index], at))
     return Bordered(without_unread(ctx.finish(found)), tuple(inputs), tuple(results))
+
+
+@final
+@frozen
+class _Values:
+    """What values are in the new program, of which `env` holds those that are known; each is made when it is read."""
+
+    ctx: Rebuilding
+    chains: _Chains
+    whole: Mapping[tuple[int, ...] | int, Var]
+    env: dict[int, Atom]
+    waiting: Mapping[int, Eqn]
+
+    def read(self, atom: Atom) -> Atom:
+        if not isinstance(atom, Var):
+            return atom
+        found = self.env.get(atom.index)
+        if found is None:
+            eqn, chain = self.waiting.get(atom.index), self.chains.members.get(atom.index)
+            if eqn is not None:
+                (found,) = self.ctx.again(eqn, tuple(map(self.read, eqn.invars)))
+            elif chain is None:
+                found = self.whole[atom.index]
+            else:
+                found = squeeze(self.ctx, _part(self.ctx, self.whole[chain], chain.index(atom.index), 1), (0,))
+            self.env[atom.index] = found
+        return found
 
 
 def _part(ctx: Rebuilding, stack: Atom, first: int, count: int) -> Atom:

@@ -59,25 +59,30 @@ def _computed_again(later: Unfinished[V], places: Mapping[int, int], again: set[
     env: dict[int, Atom] = dict(zip(compress(range(len(kept)), kept), grown.invars, strict=True))
     made: dict[int, Atom] = {id(later.known[i].value): env[i] for i in places.values() if kept[i]}
 
-    def value_of(known: Known[V]) -> Atom:
-        if known.literal is not None:
-            return known.literal
-        name = id(known.value)
-        formula = later.known[places[name]].formula if name in places else known.formula
-        if name not in made and formula is not None:
-            (made[name],) = grown.bind(formula[0], *[value_of(operand) for operand in formula[1]])
-        return made[name]
-
     sources = _first_readers(jaxpr, again)
     for i in sorted(again):
         reader = sources.get(i)
         grown.cursor.source = None if reader is None else reader.source
-        env[i] = value_of(later.known[i])
+        env[i] = _computed(grown, later, places, made, later.known[i])
     for eqn in jaxpr.eqns:
         for old, new in zip(eqn.outvars, grown.again(eqn, read(env, eqn.invars)), strict=True):
             env[old.index] = new
     known = tuple(compress(later.known, kept))
     return Unfinished(grown.finish(read(env, jaxpr.outvars)), tuple([one.value for one in known]), known)
+
+
+def _computed(
+    grown: Rebuilding, later: Unfinished[V], places: Mapping[int, int], made: dict[int, Atom], known: Known[V]
+) -> Atom:
+    """A value in a program that grows, where those that have been `made` are there."""
+    if known.literal is not None:
+        return known.literal
+    name = id(known.value)
+    formula = later.known[places[name]].formula if name in places else known.formula
+    if name not in made and formula is not None:
+        operands = [_computed(grown, later, places, made, operand) for operand in formula[1]]
+        (made[name],) = grown.bind(formula[0], *operands)
+    return made[name]
 
 
 def _first_readers(jaxpr: Jaxpr, inputs: set[int]) -> dict[int, Eqn]:

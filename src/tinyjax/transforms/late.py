@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Final
+from typing import Final, final
+
+from attrs import frozen
 
 from tinyjax.contexts.rebuilding import DEPTH, QUICK
 from tinyjax.ir.program import Eqn, Var
@@ -42,24 +44,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     light = [type(eqn.primitive) in _LIGHT for eqn in eqns]
     shared = _shared(eqns, roots, readers, light)
 
-    def longer(eqn: Eqn, at: int, place: int, depth: int = 0) -> int:
-        """For how many equations more operands are kept if this one moves there, from `at`, with those before it that
-        are for it alone."""
-        found = 0
-        for atom in eqn.invars:
-            if type(atom) is Var:
-                var = lazy.root(atom) if atom.index in lazy.eqns else atom
-                root, maker = var.index, makers.get(var.index)
-                if maker is None or not var.aval.shape:
-                    continue  # inputs are kept, and scalars take no memory
-                if readers[root] == 1 and depth < DEPTH and type(maker.primitive) in _LIGHT:
-                    found += longer(maker, at, place, depth + 1)
-                else:
-                    until = last.get(rows.get(atom.index, root), at)
-                    if until < place:
-                        found += place - max(at, until)
-        return found
-
+    keeping = _Keeping(lazy, makers, readers, rows, last)
     keys: list[int] = []
     end = len(eqns)
     for at in range(end - 1, -1, -1):
@@ -70,7 +55,9 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
         if (
             wanted > at
             and not shared[at]
-            and (type(eqn.primitive) in ARRANGING or (_quick(eqn) and 2 * longer(eqn, at, wanted) <= wanted - at))
+            and (
+                type(eqn.primitive) in ARRANGING or (_quick(eqn) and 2 * keeping.longer(eqn, at, wanted) <= wanted - at)
+            )
         ):
             place = wanted
         keys.append(place)
@@ -90,6 +77,37 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     order = sorted(range(len(eqns)), key=keys.__getitem__)
     moving = [light[at] and not shared[at] for at in order]
     return _in_order_of_operands([eqns[at] for at in order], [roots[at] for at in order], moving)
+
+
+@final
+@frozen
+class _Keeping:
+    """How long values are kept: what makes them, how many read them, which rows they are, and where they are read last
+    as far as that is known."""
+
+    lazy: Lazy
+    makers: Mapping[int, Eqn]
+    readers: Mapping[int, int]
+    rows: Mapping[int, tuple[int, int]]
+    last: Mapping[int | tuple[int, int], int]
+
+    def longer(self, eqn: Eqn, at: int, place: int, depth: int = 0) -> int:
+        """For how many equations more operands are kept if this one moves there, from `at`, with those before it that
+        are for it alone."""
+        found = 0
+        for atom in eqn.invars:
+            if type(atom) is Var:
+                var = self.lazy.root(atom) if atom.index in self.lazy.eqns else atom
+                root, maker = var.index, self.makers.get(var.index)
+                if maker is None or not var.aval.shape:
+                    continue  # inputs are kept, and scalars take no memory
+                if self.readers[root] == 1 and depth < DEPTH and type(maker.primitive) in _LIGHT:
+                    found += self.longer(maker, at, place, depth + 1)
+                else:
+                    until = self.last.get(self.rows.get(atom.index, root), at)
+                    if until < place:
+                        found += place - max(at, until)
+        return found
 
 
 def _quick(eqn: Eqn) -> bool:

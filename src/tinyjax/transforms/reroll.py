@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import chain, repeat
 from typing import final
 
@@ -267,17 +268,7 @@ class _Rolling:
     def _before(self, block: Block, wanted: dict[Result, dict[int, Var]]) -> dict[Result, Atom]:
         """What is the same in all blocks, computed before the loop."""
         found: dict[Result, Atom] = {}
-
-        def read(atom: Atom) -> Atom:
-            if not isinstance(atom, Var) or block.before(atom) is None:
-                return self._alone(atom)
-            result = block.result(atom)
-            if result not in found:
-                eqn = self._lazy.eqns[atom.index]
-                outs = self._ctx.again(eqn, tuple(map(read, eqn.invars)))
-                found.update(zip(map(block.result, eqn.outvars), outs, strict=True))
-            return found[result]
-
+        read = partial(self._read_before, block, found)
         for j, eqn in enumerate(block.last):
             if block.invariant[j]:
                 outs = self._ctx.again(eqn, tuple(map(read, eqn.invars)))
@@ -286,6 +277,16 @@ class _Rolling:
             if block.invariant[result[0]]:
                 self._items.update({var.index: found[result] for var in blocks.values()})
         return found
+
+    def _read_before(self, block: Block, found: dict[Result, Atom], atom: Atom) -> Atom:
+        if not isinstance(atom, Var) or block.before(atom) is None:
+            return self._alone(atom)
+        result = block.result(atom)
+        if result not in found:
+            eqn = self._lazy.eqns[atom.index]
+            outs = self._ctx.again(eqn, tuple([self._read_before(block, found, each) for each in eqn.invars]))
+            found.update(zip(map(block.result, eqn.outvars), outs, strict=True))
+        return found[result]
 
 
 def repeats(program: AnyProgram, *, at_least: int = 1, bordered: bool = False) -> Repeats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload  # Any: of users' own trees
 
 from tinyjax.errors import TreeError
@@ -187,12 +187,14 @@ def reduce_associative(
         if isinstance(identity, _Missing):
             raise TreeError("tree.reduce_associative: a tree without leaves needs an identity")
         return identity
+    return _combined(operation, found, 0, len(found))
 
-    def combined(low: int, high: int) -> Any:
-        middle = (low + high) // 2
-        return found[low] if high - low == 1 else operation(combined(low, middle), combined(middle, high))
 
-    return combined(0, len(found))
+def _combined(operation: Callable[[Any, Any], Any], found: Sequence[Any], low: int, high: int) -> Any:
+    if high - low == 1:
+        return found[low]
+    middle = (low + high) // 2
+    return operation(_combined(operation, found, low, middle), _combined(operation, found, middle, high))
 
 
 def all(tree: Any, *, is_leaf: IsLeaf | None = None) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal as Literal_
 from typing import TypeAlias, final
 
@@ -105,19 +105,21 @@ def _crossing(jaxpr: Jaxpr) -> list[tuple[Var, SourceInfo | None]]:
         else:
             made |= {var.index: eqn for var in eqn.outvars}
 
-    def follows(eqn: Eqn | None, depth: int = 0) -> bool:
-        if eqn is None or type(eqn.primitive) not in QUICK or depth > DEPTH:
-            return False
-        return all(
-            isinstance(atom, Literal) or atom.index in read or follows(made.get(atom.index), depth + 1)
-            for atom in eqn.invars
-        )
-
     return [
         (var, made[index].source)
         for index, var in read.items()
-        if index in made and not (var.aval.shape and follows(made[index]))
+        if index in made and not (var.aval.shape and _follows(made[index], made, read))
     ]
+
+
+def _follows(eqn: Eqn | None, made: Mapping[int, Eqn], read: Collection[int], depth: int = 0) -> bool:
+    """Whether an equation quickly computes something of what is read anyway."""
+    if eqn is None or type(eqn.primitive) not in QUICK or depth > DEPTH:
+        return False
+    return all(
+        isinstance(atom, Literal) or atom.index in read or _follows(made.get(atom.index), made, read, depth + 1)
+        for atom in eqn.invars
+    )
 
 
 def _is_backward(eqn: Eqn) -> bool:
