@@ -55,6 +55,7 @@ from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap, impl_of
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
+from tinyjax.transforms.subtracted_maxima import subtracted_maxima
 
 T = TypeVar("T")
 
@@ -79,7 +80,7 @@ class Importer:
 
     def run(self, wanted: Request) -> Jaxpr:
         """The program."""
-        return self._found(wanted)
+        return subtracted_maxima(self._found(wanted))
 
     def finish(self, step: Step[T], region: Region | None = None) -> T:
         """What comes of something that asks for programs."""
