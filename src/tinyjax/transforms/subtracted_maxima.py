@@ -30,6 +30,8 @@ from tinyjax.transforms.rebuild import bottom_up
 Kind: TypeAlias = Literal_["shift", "finite", "shifted", "exp", "sum", "log"]
 #: One of each for a row of the operand.
 _OF_ROWS: Final = frozenset({"shift", "finite", "sum", "log"})
+#: What is nan where the sum of exponentials is, and has such derivatives.
+_NAN: Final = "nan"
 #: What only gives another shape to these, or keeps derivatives away.
 _SHAPING: Final = frozenset({BroadcastInDim, Reshape, Squeeze, StopGradient, Transpose})
 #: What follows by a function of one operand.
@@ -84,10 +86,6 @@ class _Value:
 
     kind: Kind
     axes: tuple[int | None, ...] = ()
-
-
-#: What is nan where the sum of exponentials is, and has such derivatives.
-_NAN: Final = "nan"
 
 
 @final
@@ -152,7 +150,8 @@ class _Following:
         kind = type(eqn.primitive)
         match values:
             case [_Value(kind=which) as value] if kind in _SHAPING:
-                return _shaped(value, eqn) if which in _OF_ROWS else None
+                stops = kind is StopGradient and which != "shift"  # a sum whose derivative isn't nan
+                return None if stops or which not in _OF_ROWS else _shaped(value, eqn)
             case [_Value(kind="exp") as value] if isinstance(eqn.primitive, ReduceSum):
                 left = tuple([axis for at, axis in enumerate(value.axes) if at not in eqn.primitive.axes])
                 return _Value("sum", left) if reduced == set(value.axes) - set(left) else None
