@@ -4,11 +4,11 @@ Imports jax: to be imported at first need."""
 from __future__ import annotations
 
 import gc
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from functools import partial
-from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from functools import lru_cache, partial
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final, TypeAlias, final
 
 import jax
@@ -236,32 +236,55 @@ def rules_of(eqn: JaxprEqn) -> Hashable:
 
 
 def _key(value: Any, within: frozenset[int]) -> Hashable:  # anything that JAX keeps with a rule
-    if isinstance(value, _PLAIN):
-        return type(value), repr(value)
-    if isinstance(value, _UNREAD):
-        return type(value).__name__
-    if isinstance(value, core.ShapedArray):
-        return value
+    kind = _kind(type(value))
+    if kind in _SAME:
+        return _SAME[kind](value)
     if id(value) in within:
         return len(within)
     inside = within | {id(value)}
-    if isinstance(value, tuple | list):
-        return type(value), tuple([_key(each, inside) for each in value])
-    if isinstance(value, util.Hashable | util.Unhashable):
-        return type(value), _key(value.val, inside)
-    if isinstance(value, batching.AxisData):
-        return tuple([_key(getattr(value, each.name), inside) for each in fields(value)])
-    if isinstance(value, linear_util.WrappedFun):
-        parts = (value.f, value.params, value.in_type, value.transforms)
-        return type(value), tuple([_key(part, inside) for part in parts])
-    if isinstance(value, FunctionType) and value.__module__.startswith("jax."):
-        read = (_closed_over(value), value.__defaults__, value.__kwdefaults__)
-        return _Itself(value.__code__), tuple([_key(part, inside) for part in read])
-    if isinstance(value, jax.tree_util.PyTreeDef):
-        with suppress(TypeError):  # of a user's class, with what can't be hashed
-            hash(value)
-            return value, str(value)
+    match kind:
+        case "tuple":
+            return type(value), tuple([_key(each, inside) for each in value])
+        case "hashed":
+            return type(value), _key(value.val, inside)
+        case "axis":
+            return tuple([_key(getattr(value, each.name), inside) for each in fields(value)])
+        case "wrapped":
+            parts = (value.f, value.params, value.in_type, value.transforms)
+            return type(value), tuple([_key(part, inside) for part in parts])
+        case "function" if value.__module__.startswith("jax."):
+            read = (_closed_over(value), value.__defaults__, value.__kwdefaults__)
+            return _Itself(value.__code__), tuple([_key(part, inside) for part in read])
+        case "tree":
+            with suppress(TypeError):  # of a user's class, with what can't be hashed
+                hash(value)
+                return value, str(value)
     return _Itself(value)
+
+
+#: What says all that there is to say of values of a kind.
+_SAME: Final[Mapping[str, Callable[[Any], Hashable]]] = MappingProxyType({
+    "plain": lambda value: (type(value), repr(value)),
+    "unread": lambda value: type(value).__name__,
+    "aval": lambda value: value,
+})  # fmt: skip
+_KINDS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    (_PLAIN, "plain"),
+    (_UNREAD, "unread"),
+    (core.ShapedArray, "aval"),
+    ((tuple, list), "tuple"),
+    ((util.Hashable, util.Unhashable), "hashed"),
+    (batching.AxisData, "axis"),
+    (linear_util.WrappedFun, "wrapped"),
+    (FunctionType, "function"),
+    (jax.tree_util.PyTreeDef, "tree"),
+)
+
+
+@lru_cache(maxsize=256)
+def _kind(of: type) -> str:
+    """What values of a class are to `_key`."""
+    return next((kind for classes, kind in _KINDS if issubclass(of, classes)), "other")
 
 
 def _held(cell: CellType) -> object:

@@ -80,16 +80,19 @@ def _as_derived(
     known: Known,
 ) -> Step[tuple[Primitive, list[Atom]]]:  # fmt: skip
     """The same, for a call of a `body`."""
-    open_already = [rule for _, rule in rules.of(jax_rules.rule_key(eqn))]
+    key = (jax_rules.rules_of(eqn), body, alone)
+    if not rules.rules and (found := known.get(key, rules)) is not None:  # within no rule it is what it was
+        return found, args
+    own_key = jax_rules.rule_key(eqn)
+    open_already = [rule for _, rule in rules.of(own_key)]
     around = [var for rule in open_already for var in rule.closed_over]
-    call = _Call(eqn, body, env, [var for var in dict.fromkeys(around) if var in env])
+    call = _Call(eqn, body, env, own_key, [var for var in dict.fromkeys(around) if var in env])
     within = _within_itself(call, rules)
     if within is not None:
         primitive, operands = within
         return primitive, [*(env[var] for var in operands), *args]
     if not around and (len(open_already) >= _most_within_itself(call) or _is_up_to_jax(call)):
         return adopted(eqn, body, body.out_avals, alone, _AskedLater(alone)), args
-    key = (jax_rules.rules_of(eqn), body, alone)
     found = None if call.closed_over else known.get(key, rules)
     if found is not None:
         return found, args
@@ -111,7 +114,7 @@ class _AskedLater:
     alone: Alone
 
     def __call__(self, eqn: JaxprEqn, body: Jaxpr, given: tuple[bool, ...]) -> Primitive:
-        call = _Call(eqn, body, {})
+        call = _Call(eqn, body, {}, jax_rules.rule_key(eqn))
         own = given[call.captured :]
         moving = tuple(mark for mark, aval in zip(own, call.args, strict=True) if has_tangent(aval))
         if call.forward:
@@ -127,6 +130,8 @@ class _Call:
     eqn: JaxprEqn
     body: Jaxpr
     env: Mapping[JaxVar, Atom]
+    #: What calls of the same function have in common.
+    key: tuple[object, ...]
     #: What of the program around it the rules close over: one after another, as it is found.
     closed_over: list[JaxVar] = field(factory=list)
 
@@ -148,10 +153,6 @@ class _Call:
     def symbolic(self) -> bool:
         """Whether the rule tells apart what is known to be zero."""
         return bool(self.eqn.params.get("symbolic_zeros", False))
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        return jax_rules.rule_key(self.eqn)
 
     @property
     def args(self) -> tuple[ShapedArray, ...]:

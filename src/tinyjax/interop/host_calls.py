@@ -7,11 +7,15 @@ from typing import final, get_args
 
 import numpy as np
 from attrs import field, frozen
+from jax.extend.core import JaxprEqn
 from typing_extensions import override
 
-from tinyjax.control.callbacks import HostFunction, VmapMethod
+from tinyjax.backend import jax_equations
+from tinyjax.control.callbacks import DebugCallback, HostFunction, IOCallback, PureCallback, VmapMethod
 from tinyjax.errors import UnsupportedError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.primitive import Primitive
 
 
 @final
@@ -43,3 +47,14 @@ def vmap_method(name: object) -> VmapMethod | None:
         method: VmapMethod = found
         return method
     raise UnsupportedError(f"vmap_method={name!r}")
+
+
+def calling_host(eqn: JaxprEqn, results: tuple[ShapedArray, ...]) -> Primitive:
+    """The callback that an equation is."""
+    name, params = eqn.primitive.name, eqn.params
+    function = JaxCallback(jax_equations.printing(eqn) if name == "debug_print" else params["callback"])
+    if name == "pure_callback":
+        return PureCallback(function, results, vmap_method(params["vmap_method"]))
+    if name == "io_callback":
+        return IOCallback(function, results, bool(params["ordered"]))
+    return DebugCallback(function, results)

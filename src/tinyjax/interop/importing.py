@@ -19,14 +19,13 @@ from tinyjax.backend import jax_equations, jax_programs
 from tinyjax.contexts.casts import cast_operands
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
-from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
 from tinyjax.control.composite_call import entries
 from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
 from tinyjax.interop.adopted import Applied, adopted, implementation
 from tinyjax.interop.calls_of_exported import called
 from tinyjax.interop.custom_rules import Known, PrimitiveT, derived
 from tinyjax.interop.hi_primitives import imported as hi_primitive
-from tinyjax.interop.host_calls import JaxCallback, vmap_method
+from tinyjax.interop.host_calls import calling_host
 from tinyjax.interop.jax_context import struct
 from tinyjax.interop.keys import HOLDING, ON_KEYS
 from tinyjax.interop.linear_calls import transposable
@@ -34,7 +33,7 @@ from tinyjax.interop.missing import lacks_of, missing, refuse
 from tinyjax.interop.open_rules import OpenRules, Shared
 from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import Asked, asked, from_jax_policy
-from tinyjax.interop.read_before import ReadBefore, Reading, key_of
+from tinyjax.interop.read_before import ReadBefore, Reading, key_of, only_program
 from tinyjax.interop.requests import Done, Given, Region, Request, Step, region_of, request, resumed
 from tinyjax.interop.rules import no_bits
 from tinyjax.interop.shardings import lying
@@ -142,7 +141,7 @@ class Importer:
             args = [env[x] if isinstance(x, JaxVar) else self._operand(ctx, env, x) for x in eqn.invars]
             key = key_of(eqn, args)
             known = None if self._asked is not None else self._read_before.get(key)
-            if known is None:
+            if known is None or (known.program is not None and not self._holds(eqn, known.program, wanted.rules)):
                 outs = yield from self._equation(ctx, eqn, args, env, wanted.rules, key)
             else:
                 for i, converting in known.steps:
@@ -223,7 +222,7 @@ class Importer:
             program = yield request(eqn.params["call"], rules)
             primitive = adopted(eqn, program, expected, _Alone(self._region))
         elif name in ("pure_callback", "io_callback", "debug_callback", "debug_print"):
-            primitive = _callback(eqn, tuple(expected))
+            primitive = calling_host(eqn, tuple(expected))
         elif name == "call_exported":
             return called(ctx, eqn, args, expected)
         elif name == "call_hi_primitive":
@@ -247,9 +246,18 @@ class Importer:
             for i, step in steps:
                 (args[i],) = ctx.bind(step, args[i])
             primitive = STANDARD.read(name, params, [arg.aval for arg in args], expected)
-            if not holds_programs(primitive):
-                noted.append(Reading(tuple(steps), primitive, tuple(avals)))
+            primitive = self._read_before.shared_primitive(primitive)
+            program = params["jaxpr"] if self._region is None and only_program(eqn) is not None else None
+            if isinstance(program, Jaxpr) or not holds_programs(primitive):
+                held = program if isinstance(program, Jaxpr) else None
+                noted.append(Reading(tuple(steps), primitive, tuple(avals), held))
+            return ctx.bind(primitive, *args)
         return ctx.bind(self._read_before.shared_primitive(primitive), *args)
+
+    def _holds(self, eqn: JaxprEqn, program: Jaxpr, rules: OpenRules) -> bool:
+        """Whether the program of an equation is this one here, within these rules."""
+        found = only_program(eqn)
+        return found is not None and self._done.get(request(found, rules, self._region).key, rules) is program
 
     def _implementation(self, eqn: JaxprEqn, args: Sequence[Atom]) -> JaxClosedJaxpr:
         """What a primitive that another library has defined for JAX computes: traced once for equal equations."""
@@ -383,13 +391,3 @@ def first_line(error: Exception) -> str:
 
 def _weaker(out: Atom, aval: ShapedArray) -> bool:
     return out.aval.weak_type != aval.weak_type and out.aval.matches(aval)
-
-
-def _callback(eqn: JaxprEqn, results: tuple[ShapedArray, ...]) -> Primitive:
-    params = eqn.params
-    function = JaxCallback(jax_equations.printing(eqn) if eqn.primitive.name == "debug_print" else params["callback"])
-    if eqn.primitive.name == "pure_callback":
-        return PureCallback(function, results, vmap_method(params["vmap_method"]))
-    if eqn.primitive.name == "io_callback":
-        return IOCallback(function, results, bool(params["ordered"]))
-    return DebugCallback(function, results)

@@ -8,6 +8,8 @@ from typing import Any, Final, final
 
 import numpy as np
 from attrs import frozen
+from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
+from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn
 from jax.extend.core import Literal as JaxLiteral
 
@@ -29,11 +31,12 @@ _LONG: Final = 1000
 @frozen
 class Reading:
     """What an equation of JAX's is here: the primitive, and what its operands are converted by, in order. It keeps
-    the types of operands that it is known by."""
+    the types of operands that it is known by, and what its program was, if it holds one."""
 
     steps: tuple[tuple[int, Primitive], ...]
     primitive: Primitive
     types: tuple[ShapedArray, ...] = ()
+    program: Jaxpr | None = None
 
 
 @final
@@ -101,8 +104,17 @@ class ReadBefore:
         return before if all(one is other for one, other in pairs) else primitive
 
 
+def only_program(eqn: JaxprEqn) -> JaxJaxpr | JaxClosedJaxpr | None:
+    """The program of an equation that has one as `jaxpr`, and says nothing else of it."""
+    params = eqn.params
+    program = params.get("jaxpr")
+    if not isinstance(program, JaxJaxpr | JaxClosedJaxpr) or "policy" in params or eqn.primitive.name == "shard_map":
+        return None
+    return program
+
+
 def key_of(eqn: JaxprEqn, args: Sequence[Atom]) -> object:
-    """What equations have in common that are the same here, if they hold no programs. It may not be hashable."""
+    """What equations have in common that are the same here, if their programs are. It may not be hashable."""
     params, ins = eqn.params, eqn.invars
     types = (len(ins), *map(id, map(_TYPE, ins)), *map(id, map(_TYPE, args)), *map(id, map(_TYPE, eqn.outvars)))
     if not params:
