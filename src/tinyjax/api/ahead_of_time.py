@@ -45,8 +45,11 @@ class AheadOfTime(Bound[P, R]):
         closes over."""
         with FewCollections():  # a model's arguments are trees of thousands of objects
             form, given, named = self._of_arrays(args, kwargs)
-            call = split_resolved(self._refs.fun, args, kwargs, *self.static)
-            found = form.record_of(given, named, refs.staged.places_among(call.function, call.args, call.kwargs))
+            places = None
+            if form is not self:  # there are Refs among the arguments
+                call = split_resolved(self._refs.fun, args, kwargs, *self.static)
+                places = refs.staged.places_among(call.function, call.args, call.kwargs)
+            found = form.record_of(given, named, places)
         return cast("Traced[P, R]", found)  # it takes the Refs again
 
     @filtered

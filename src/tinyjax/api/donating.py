@@ -37,6 +37,19 @@ class Donating:
         avals: Sequence[ShapedArray],
     ) -> tuple[bool, ...]:
         """Which inputs of a program are donated: arguments, whose leaves have these types."""
+        marks = self._marks(args, kwargs) if self._donated != ((), ()) else [False] * len(avals)
+        kept = [i for i, aval in enumerate(avals) if aval.dtype != FLOAT0]
+        first = len(traced.captured)
+        given = (*[False] * first, *(marks[i] is True for i in kept), *[False] * len(traced.cells))
+        if any(given) and (used := backend.usable(traced.jaxpr, given)) != given:
+            vain = [False] * len(avals)
+            for at, i in enumerate(kept, first):
+                vain[i] = given[at] and not used[at]
+            self._vain.put(self._key(args, kwargs), tuple(vain))
+        return given
+
+    def _marks(self, args: Sequence[object], kwargs: dict[str, object]) -> Sequence[object]:
+        """For each leaf of the arguments that aren't static, whether it is donated."""
         positions, names = self._donated
         chosen = {resolve_position(n, len(args), "jit: donate_argnums") for n in positions if n < len(args)}
         left_out = {n % len(args) for n in self._static[0] if -len(args) <= n < len(args)}
@@ -48,16 +61,7 @@ class Donating:
             for name, value in kwargs.items()
             if name not in self._static[1]
         }
-        marks, _ = tree.flatten((marked, named))
-        kept = [i for i, aval in enumerate(avals) if aval.dtype != FLOAT0]
-        first = len(traced.captured)
-        given = (*[False] * first, *(marks[i] is True for i in kept), *[False] * len(traced.cells))
-        if any(given) and (used := backend.usable(traced.jaxpr, given)) != given:
-            vain = [False] * len(avals)
-            for at, i in enumerate(kept, first):
-                vain[i] = given[at] and not used[at]
-            self._vain.put(self._key(args, kwargs), tuple(vain))
-        return given
+        return tree.flatten((marked, named))[0]
 
     def use_up(self, args: Sequence[object], kwargs: dict[str, object], result: object) -> None:
         """Deletes donated arrays on the host, as XLA does with those on a device, but for those that are results, too,

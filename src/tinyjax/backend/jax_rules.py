@@ -7,7 +7,7 @@ import gc
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
-from functools import lru_cache, partial
+from functools import partial
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, Final, TypeAlias, final
 
@@ -20,6 +20,7 @@ from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn
 from typing_extensions import override
 
+from tinyjax.caching import bounded
 from tinyjax.ir.dtypes import FLOAT0
 
 #: From 0.11 on, backward rules return logs, too.
@@ -259,6 +260,8 @@ def _key(value: Any, within: frozenset[int]) -> Hashable:  # anything that JAX k
             with suppress(TypeError):  # of a user's class, with what can't be hashed
                 hash(value)
                 return value, str(value)
+        case _:
+            pass
     return _Itself(value)
 
 
@@ -281,7 +284,7 @@ _KINDS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
 )
 
 
-@lru_cache(maxsize=256)
+@bounded(256)
 def _kind(of: type) -> str:
     """What values of a class are to `_key`."""
     return next((kind for classes, kind in _KINDS if issubclass(of, classes)), "other")

@@ -247,9 +247,9 @@ class Importer:
                 (args[i],) = ctx.bind(step, args[i])
             primitive = STANDARD.read(name, params, [arg.aval for arg in args], expected)
             primitive = self._read_before.shared_primitive(primitive)
-            program = params["jaxpr"] if self._region is None and only_program(eqn) is not None else None
-            if isinstance(program, Jaxpr) or not holds_programs(primitive):
-                held = program if isinstance(program, Jaxpr) else None
+            only = params["jaxpr"] if self._region is None and only_program(eqn) is not None else None
+            held = only if isinstance(only, Jaxpr) else None
+            if held is not None or not holds_programs(primitive):
                 noted.append(Reading(tuple(steps), primitive, tuple(avals), held))
             return ctx.bind(primitive, *args)
         return ctx.bind(self._read_before.shared_primitive(primitive), *args)
