@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Final, final
 
 from tinyjax.caching import bounded
@@ -26,6 +27,8 @@ _FAR: Final = 8
 #: What is made of a tensor and read at so few places belongs to the layer that reads it first; what is read at more, as
 #: a mask is, to none.
 _FEW: Final = 4
+#: More equations that go to one place are updates of several tensors.
+_MANY: Final = 64
 #: The rank of what follows from several rows.
 _SEVERAL: Final = 1 << 62
 #: Where what is read by equations at several places goes: before all of them.
@@ -132,10 +135,21 @@ class _Early:
         if start and 0 <= rank.get(order[start - 1], _SEVERAL) < _SEVERAL:
             while start < n and rank.get(order[start]) == rank[order[start - 1]]:
                 start += 1
-        return [
-            self._eqns[i]
-            for i in by_tensor(self._eqns, self._operands, order, start, self._free, self._rows, self._wide)
-        ]
+        for first, stop in self._together(order[:start], places):
+            order[:stop] = self._by_tensor(order[:stop], first)
+        return [self._eqns[i] for i in self._by_tensor(order, start)]
+
+    def _by_tensor(self, order: Sequence[int], start: int) -> list[int]:
+        return by_tensor(self._eqns, self._operands, order, start, self._free, self._rows, self._wide)
+
+    def _together(self, order: Sequence[int], places: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Where updates of many tensors come after one equation: the gradients of some are made of the same."""
+        stop = 0
+        for place, group in groupby(order, key=places.__getitem__):
+            found = list(group)
+            stop += len(found)
+            if len(found) > _MANY and place in found and place not in self._stacking:
+                yield stop - len(found) + found.index(place) + 1, stop
 
     def _ranks(self, order: Sequence[int], places: Sequence[int]) -> dict[int, int]:
         """Of what comes after a loop of whose stacks rows are read: from which row it follows. What is for several of

@@ -43,18 +43,20 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     readers = Counter(chain.from_iterable(map(set, roots)))
     light = [type(eqn.primitive) in _LIGHT for eqn in eqns]
     shared = _shared(eqns, roots, readers, light)
+    outside = _made_of_nothing(eqns, roots)
 
     keeping = _Keeping(lazy, makers, readers, rows, last)
     keys: list[int] = []
     end = len(eqns)
     for at in range(end - 1, -1, -1):
         eqn = eqns[at]
-        place = at
+        place = -1 if at in outside else at
         places = [first.get(out.index, at) for out in eqn.outvars]
         wanted = places[0] if len(places) == 1 else min(places, default=at)
         if (
             wanted > at
             and not shared[at]
+            and at not in outside
             and (
                 type(eqn.primitive) in ARRANGING or (_quick(eqn) and 2 * keeping.longer(eqn, at, wanted) <= wanted - at)
             )
@@ -75,7 +77,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     keys.reverse()
     # Of those with one place, whoever is read comes before who reads; and what has its place there was last already.
     order = sorted(range(len(eqns)), key=keys.__getitem__)
-    moving = [light[at] and not shared[at] for at in order]
+    moving = [light[at] and not shared[at] and at not in outside for at in order]
     return _in_order_of_operands([eqns[at] for at in order], [roots[at] for at in order], moving)
 
 
@@ -129,6 +131,14 @@ def _shared(
         several = [out for out in eqn.outvars if readers.get(out.index, 0) > _FEW]
         found.append(bool(several) and (outside or not all(out.aval.shape for out in several)))
     return found
+
+
+def _made_of_nothing(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]]) -> frozenset[int]:
+    """The equations that arrange a number or nothing, as few others do: what the first layer adds to, say, or begins
+    with. They belong to no layer, as there would be one in each."""
+    found = [at for at, eqn in enumerate(eqns) if not roots[at] and type(eqn.primitive) in ARRANGING]
+    alike = Counter((eqns[at].primitive, eqns[at].invars) for at in found)
+    return frozenset(at for at in found if alike[eqns[at].primitive, eqns[at].invars] <= _FEW)
 
 
 def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], light: Sequence[bool]) -> list[Eqn]:

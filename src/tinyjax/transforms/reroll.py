@@ -14,6 +14,7 @@ from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.structure import BroadcastInDim, full
+from tinyjax.transforms.added_on_the_way import added_on_the_way
 from tinyjax.transforms.arguments import flag, whole
 from tinyjax.transforms.beginnings import Beginnings
 from tinyjax.transforms.found_loops import Repeat, Repeats
@@ -42,7 +43,8 @@ def rerolled(
     added in another order."""
     jaxpr = stacked_loops(jaxpr) if bordered else jaxpr
     given = parts_of_one_number(leading_rows(joined_at_once(stacked_sums(numbers_apart(jaxpr)))))
-    result, repeats = _Rolling(sums_of_stacks(given) if bordered else given, at_least, stopped, bordered).roll()
+    given = added_on_the_way(sums_of_stacks(given) if bordered else given)
+    result, repeats = _Rolling(given, at_least, stopped, bordered).roll()
     return (without_unread(result), repeats) if repeats else (jaxpr, repeats)
 
 
