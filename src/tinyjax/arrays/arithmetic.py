@@ -151,12 +151,13 @@ def _remainder(x: Array, y: Array) -> Array:
 def _signed_remainder(rest: Array, y: Array) -> Array:
     """What remains of a division by y with the sign of y, from what remains with the sign of the dividend."""
     negative = y < 0
-    rest = where(((rest < 0) != negative) & (rest != 0), rest + y, rest)
+    turned = ((rest < 0) != negative) & (rest != 0)
     if y.aval.dtype not in FLOATS:
-        return rest
-    # Zero too; and still with a derivative of 1.
-    positive = apply(abs_, where(negative, -rest, rest))
-    return where(rest == 0, where(negative, -positive, positive), rest)
+        return where(turned, rest + y, rest)
+    # Zero too, by sums alone, whose derivatives are 1 and keep nothing: both zeros are made -0.0, to which 0.0 is added
+    # if the sign is to be another.
+    zero = where(negative, constant_like(rest, -0.0), constant_like(rest, 0.0))
+    return -(constant_like(rest, 0.0) - rest) + where(turned, y, zero)
 
 
 def truncated_remainder(x: Array, y: Array) -> Array:

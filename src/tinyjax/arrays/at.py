@@ -17,7 +17,7 @@ from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import expand_dims, squeeze
 from tinyjax.deferred import FORI_LOOP, LAID_OUT
 from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, INT64, Scalar
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT64, Scalar
 from tinyjax.ir.result_types import made_once
 from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.primitives.arithmetic import Max, Min
@@ -26,7 +26,7 @@ from tinyjax.primitives.dynamic import DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Elementwise, add, mul
 from tinyjax.primitives.gather import ScatterAdd, Scattering
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
-from tinyjax.primitives.slicing import Slice
+from tinyjax.primitives.slicing import Concatenate, Slice
 from tinyjax.primitives.windows import GatherScatterMode, ScatterDimensionNumbers
 from tinyjax.tracebacks import filter_class
 
@@ -71,16 +71,32 @@ def scatter(
     vectors, combine = found.positions, _ELEMENTWISE[kind]
     if vectors is None:
         out = values if combine is None else whole._bind(combine, whole, values)[0]
-    elif isinstance(vectors, np.ndarray) and vectors.ndim == 1 and found.within:
+    elif isinstance(vectors, np.ndarray) and vectors.ndim == 1 and found.within and not _keeps_tangent(kind, whole):
         out = _with_box(whole, found, vectors.tolist(), values, combine)
     else:
-        indices = whole._operands(vectors)[1] if isinstance(vectors, np.ndarray) else vectors
+        if not isinstance(vectors, np.ndarray):
+            indices = vectors
+        elif vectors.ndim == 1 and found.within:
+            indices, settled = _spelled_out(whole, vectors.tolist()), GatherScatterMode.PROMISE_IN_BOUNDS
+        else:
+            indices = whole._operands(vectors)[1]
         dims, ordered = ScatterDimensionNumbers.of(found.dims), found.ascending
         primitive = kind(dims, settled, indices_are_sorted or ordered, unique_indices or ordered)
         (out,) = whole._bind(primitive, whole, indices, values)
     if key_of_x.added:
         out = squeeze(out, key_of_x.added)
     return _restored(out, aval.dtype, aval.weak_type)
+
+
+def _keeps_tangent(kind: type[Scattering], x: Array) -> bool:
+    """Whether all of x keeps its tangent, which a scatter says, and a slice that is written over doesn't."""
+    return kind is ScatterAdd and x.aval.dtype in INEXACT and x.concrete() is None
+
+
+def _spelled_out(x: Array, vector: list[int]) -> Array:
+    """The only index vector, of numbers in the program, not of an array that it closes over."""
+    entries = [broadcast_to(x._operands(np.int32(entry))[1], (1,)) for entry in vector]
+    return entries[0] if len(entries) == 1 else x._bind(made_once(Concatenate, 0), *entries)[0]
 
 
 def _with_box(

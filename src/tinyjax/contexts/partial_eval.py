@@ -132,7 +132,8 @@ class PartialEvalContext(Context[Partial[V]]):
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> Known[V]:
-        return Known(self.parent.constant(value), value if isinstance(value, Literal) else None)
+        made = self.parent.constant(value)  # which staging spells out if it is a number
+        return Known(made, value if isinstance(value, Literal) else made if isinstance(made, Literal) else None)
 
     @override
     def aval(self, value: Partial[V]) -> ShapedArray:

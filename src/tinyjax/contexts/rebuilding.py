@@ -12,7 +12,7 @@ from attrs import frozen
 
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, Literal
+from tinyjax.ir.program import Atom, Literal, Var
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.slots import made_by_slots
 from tinyjax.primitives.arithmetic import Abs, IntegerPow, Max, Min, Square
@@ -69,6 +69,8 @@ def apply_known(parent: Context[V], primitive: Primitive, args: Sequence[Known[V
     if type(primitive) not in _CHEAP or (args and _shrinks(parent, primitive, args[0])):
         if type(primitive) in QUICK:
             depth = 1 + max([arg.depth for arg in args])
+            if depth > DEPTH and isinstance(values[0], Var):
+                args, depth = [_shortened(arg) for arg in args], 2
             if depth <= DEPTH:
                 return (Known(values[0], None, None, (primitive, tuple(args)), depth, True),)
         return (computed(values[0]),) if values else ()
@@ -79,8 +81,18 @@ def apply_known(parent: Context[V], primitive: Primitive, args: Sequence[Known[V
 QUICK: Final = frozenset(
     {Abs, Add, And, Eq, Ge, Gt, IntegerPow, Le, Lt, Max, Min, Mul, Ne, Neg, Not, Or, SelectN, Sign, Square, Sub, Xor}
 )
-#: How many of these are done for one value. It bounds how long values are held that formulas are of.
+#: How many of these are done for one value, of others that are there. It bounds how long values are held that formulas
+#: are of. Where these are staged there is nothing to hold: what is deeper is known by the last two.
 DEPTH: Final = 4
+
+
+def _shortened(known: Known[V]) -> Known[V]:
+    """A value that is known by a formula of what no formula is known for."""
+    if known.formula is None or known.depth == 1:
+        return known
+    primitive, operands = known.formula
+    roots = tuple([one if one.formula is None else Known(one.value, one.literal, one.recipe) for one in operands])
+    return Known(known.value, known.literal, known.recipe, (primitive, roots), 1, known.computed)
 
 
 def _shrinks(parent: Context[V], primitive: Primitive, operand: Known[V]) -> bool:

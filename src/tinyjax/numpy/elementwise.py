@@ -246,10 +246,9 @@ def sinc(x: ArrayLike, /) -> Array:
     # them up to the ninth, and is exact as far as this for numbers of 64 bits, and of fewer.
     near = abs(angle) < (0.1 if angle.dtype in (FLOAT64, COMPLEX128) else 0.5)
     safe = where(near, constant_like(angle, 1), angle)
-    squared = where(near, angle, constant_like(angle, 0)) ** 2  # elsewhere powers of it might overflow
-    series = constant_like(angle, 1)
-    for n in (72, 42, 20, 6):
-        series = 1 - squared * (1 / n) * series
+    small = where(near, angle, constant_like(angle, 0))  # elsewhere powers of it might overflow
+    # Each term is a power, so that reverse mode keeps nothing but the base.
+    series = 1 - (small * small) * (1 / 6) + small**4 * (1 / 120) - small**6 * (1 / 5040) + small**8 * (1 / 362880)
     ratio = where(near, series, apply(trigonometric.sin, safe) / safe)
     return where(endless, constant_like(found, 0), ratio)
 

@@ -249,21 +249,18 @@ def _slopes(x: Array, axis: int, spacing: Array, order: int) -> Array:
         else:
             (steps,) = promote_inexact(diff(spacing))
         h1, h2 = steps[:-1], steps[1:]
-    else:
-        h1 = h2 = steps = spacing
-    rises = y[..., 1:] - y[..., :-1]
-    # The slopes of both sides, each weighted with the other's width.
-    slopes = rises / steps
-    first, last = slopes[..., :1], slopes[..., -1:]
-    if spacing.ndim:
+        # The slopes of both sides, each weighted with the other's width.
+        slopes = (y[..., 1:] - y[..., :-1]) / steps
         inner = (h1 * slopes[..., 1:] + h2 * slopes[..., :-1]) / (h1 + h2)
+        first, last = slopes[..., :1], slopes[..., -1:]
+        if order == 2:
+            first = _end(slopes[..., 0], slopes[..., 1], h1[0], h2[0])
+            last = _end(slopes[..., -1], slopes[..., -2], h2[-1], h1[-1])
     else:
-        inner = (y[..., 2:] - y[..., :-2]) / (2 * steps)
-    if order == 2:
-        first = 2 * first - inner[..., :1] if not spacing.ndim else _end(slopes[..., 0], slopes[..., 1], h1[0], h2[0])
-        last = (
-            2 * last - inner[..., -1:] if not spacing.ndim else _end(slopes[..., -1], slopes[..., -2], h2[-1], h1[-1])
-        )
+        inner = (y[..., 2:] - y[..., :-2]) / (2 * spacing)
+        first, last = ((y[..., i + 1 : i + 2] - y[..., i : i + 1]) / spacing for i in (0, size - 2))
+        if order == 2:
+            first, last = 2 * first - inner[..., :1], 2 * last - inner[..., -1:]
     return moveaxis(concatenate([first, inner, last], -1), -1, axis)
 
 

@@ -149,11 +149,14 @@ class PrefixScan(Cumulative):
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         (x,), (t,) = primals, tangents
-        outs = ctx.bind(self, x)
         if isinstance(t, Zero):
+            outs = ctx.bind(self, x)
             return outs, zero_tangents(ctx, outs)
         turned = (self.axis,) if self.reverse else ()
         scanned = prefixes(ctx, (rev(ctx, x, turned), rev(ctx, t, turned)), self.axis, self.combine)
+        dtype = ctx.aval(x).dtype
+        # The numbers are there already, but for what is summed up in a wider dtype.
+        outs = (rev(ctx, scanned[0], turned),) if accumulator(dtype) == dtype else ctx.bind(self, x)
         return outs, [rev(ctx, scanned[1], turned)]
 
 

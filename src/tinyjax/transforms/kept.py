@@ -75,14 +75,21 @@ def _computed(
     grown: Rebuilding, later: Unfinished[V], places: Mapping[int, int], made: dict[int, Atom], known: Known[V]
 ) -> Atom:
     """A value in a program that grows, where those that have been `made` are there."""
-    if known.literal is not None:
-        return known.literal
-    name = id(known.value)
-    formula = later.known[places[name]].formula if name in places else known.formula
-    if name not in made and formula is not None:
-        operands = [_computed(grown, later, places, made, operand) for operand in formula[1]]
+    waiting = [known]
+    while waiting:
+        one = waiting[-1]
+        name = id(one.value)
+        formula = later.known[places[name]].formula if name in places else one.formula
+        if one.literal is not None or name in made or formula is None:
+            waiting.pop()
+            continue
+        missing = [operand for operand in formula[1] if operand.literal is None and id(operand.value) not in made]
+        if missing:
+            waiting += reversed(missing)
+            continue
+        operands = [made[id(one.value)] if one.literal is None else one.literal for one in formula[1]]
         (made[name],) = grown.bind(formula[0], *operands)
-    return made[name]
+    return made[id(known.value)] if known.literal is None else known.literal
 
 
 def _first_readers(jaxpr: Jaxpr, inputs: set[int]) -> dict[int, Eqn]:
