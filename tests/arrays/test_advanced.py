@@ -255,16 +255,17 @@ def test_traced_scalars_are_dynamic_slices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "name", "program"),
+    ("key", "name", "dtype", "program"),
     [
-        (1, "set", ["broadcast_in_dim", "dynamic_update_slice"]),
-        ((slice(None), slice(1, 3)), "add", ["slice", "broadcast_in_dim", "add", "dynamic_update_slice"]),
-        (..., "set", ["broadcast_in_dim"]),
-        (np.array([0, 2]), "add", ["broadcast_in_dim", "scatter_add"]),
+        (1, "set", "float64", ["broadcast_in_dim", "dynamic_update_slice"]),
+        ((slice(None), slice(1, 3)), "add", "int64", ["slice", "broadcast_in_dim", "add", "dynamic_update_slice"]),
+        ((slice(None), slice(1, 3)), "add", "float64", ["broadcast_in_dim", "scatter_add"]),
+        (..., "set", "float64", ["broadcast_in_dim"]),
+        (np.array([0, 2]), "add", "float64", ["broadcast_in_dim", "scatter_add"]),
     ],
 )
-def test_programs(key: Index, name: str, program: list[str]) -> None:
-    jaxpr = make_jaxpr(lambda x: update(name, x, key, 2.0))(np.zeros((3, 4)))
+def test_programs(key: Index, name: str, dtype: str, program: list[str]) -> None:
+    jaxpr = make_jaxpr(lambda x: update(name, x, key, 2))(np.zeros((3, 4), dtype))
     assert sorted({eqn.primitive.name for eqn in jaxpr.eqns}) == sorted(program)
 
 
