@@ -336,6 +336,7 @@ def tanh(x: ArrayLike, /) -> Array:
     return inexact(trigonometric.tanh, as_array(x))
 
 
+@prepared
 def log1mexp(x: ArrayLike) -> Array:
     """log(1 - exp(-x)) for positive x, without cancellation.
 

@@ -226,11 +226,13 @@ def atanh(x: ArrayLike, /) -> Array:
     return inexact(trigonometric.atanh, as_operand(x))
 
 
+@prepared
 def deg2rad(x: ArrayLike, /) -> Array:
     """Degrees as radians."""
     return promote_inexact(as_array(x))[0] * (math.pi / 180)
 
 
+@prepared
 def rad2deg(x: ArrayLike, /) -> Array:
     """Radians as degrees."""
     return promote_inexact(as_array(x))[0] * (180 / math.pi)

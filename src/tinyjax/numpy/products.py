@@ -67,6 +67,7 @@ def vdot(
     return products.dot(x, y, precision=precision, preferred_element_type=preferred_element_type)
 
 
+@prepared
 def vecdot(
     x1: ArrayLike,
     x2: ArrayLike,

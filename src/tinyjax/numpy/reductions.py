@@ -65,6 +65,8 @@ def average(
     if weights is None:
         (x,) = promote_inexact(x)
         out = reductions.mean(x, axes, keepdims=keepdims)
+        if not returned:
+            return out
         total = full((), math.prod(x.aval.shape[axis] for axis in axes), out.aval.dtype)
     else:
         x, w = promote_inexact(x, as_array(weights))

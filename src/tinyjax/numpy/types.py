@@ -207,6 +207,8 @@ def size(a: Nested | None, axis: SupportsIndex | Iterable[SupportsIndex] | None 
 
 def iscomplexobj(x: Nested | HasDType | None) -> bool:
     """Whether the dtype is complex: of an array, or of what has one, such as `complex64` itself; None has none."""
+    if isinstance(x, Array):  # at once: asking a protocol takes ten times as long
+        return x.aval.dtype in COMPLEXES
     if isinstance(x, HasDType) and isinstance(x.dtype, np.dtype):
         return x.dtype in COMPLEXES
     return x is not None and asarray(x).aval.dtype in COMPLEXES

@@ -272,7 +272,7 @@ def _prepare(
     program = STAGING.use(function, args, kwargs)
     if program is None:
         return TABLE.put(key, evolve(known, no_host=True, no_device=True))
-    program = evolve(program, jaxpr=dce(program.jaxpr))
+    program = evolve(program, jaxpr=dce(_flat(program.jaxpr)))
     known = evolve(known, assemble=program.assemble)
     alone = len(args) == len(arrays) and not kwargs
     if on_device and not _all_depend(program):
@@ -292,6 +292,15 @@ def _prepare(
     closed = _closed(function, program, kernels, arrays) if alone else None
     runner = closed or kernels
     return TABLE.put(key, evolve(known, host=runner, no_host=runner is None))
+
+
+def _flat(jaxpr: Jaxpr) -> Jaxpr:
+    """What a program computes, without the rules of functions in it: nobody transforms it here."""
+    if not jaxpr.inner:
+        return jaxpr
+    from tinyjax.transforms.inline import inline  # few have such functions
+
+    return inline(jaxpr, lambda eqn: True)
 
 
 def _closed(

@@ -5,10 +5,11 @@ from __future__ import annotations
 from tinyjax import lax
 from tinyjax.arrays.growing import grown
 from tinyjax.primitives import bessel
-from tinyjax.scipy.special.promoted import applied, floats
+from tinyjax.scipy.special.promoted import applied, floats, prepared_for_numbers
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def i0e(x: ArrayLike) -> Array:
     """exp(-|x|) times the modified Bessel function of order 0.
 
@@ -18,6 +19,7 @@ def i0e(x: ArrayLike) -> Array:
     return applied("i0e", bessel.bessel_i0e, x)
 
 
+@prepared_for_numbers
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of order 0.
 
@@ -28,6 +30,7 @@ def i0(x: ArrayLike) -> Array:
     return grown(found, lax.bessel_i0e)
 
 
+@prepared_for_numbers
 def i1e(x: ArrayLike) -> Array:
     """exp(-|x|) times the modified Bessel function of order 1.
 
@@ -37,6 +40,7 @@ def i1e(x: ArrayLike) -> Array:
     return applied("i1e", bessel.bessel_i1e, x)
 
 
+@prepared_for_numbers
 def i1(x: ArrayLike) -> Array:
     """The modified Bessel function of order 1.
 

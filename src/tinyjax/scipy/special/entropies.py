@@ -9,17 +9,19 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.elementwise import apply, promote_inexact
+from tinyjax.arrays.intake import optional
 from tinyjax.arrays.reductions import Axis
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.arrays.shifts import shift
 from tinyjax.ir.dtypes import COMPLEXES
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import exponential
-from tinyjax.scipy.special.promoted import floats, inexacts
+from tinyjax.scipy.special.promoted import floats, inexacts, prepared_for_numbers
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
+@prepared_for_numbers
 def expit(x: ArrayLike) -> Array:
     """1 / (1 + exp(-x)).
 
@@ -29,6 +31,7 @@ def expit(x: ArrayLike) -> Array:
     return apply(exponential.logistic, *inexacts(x))
 
 
+@prepared_for_numbers
 def logit(x: ArrayLike) -> Array:
     """log(x / (1 - x)), the inverse of `expit`.
 
@@ -52,6 +55,7 @@ def _logit_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Ar
 _logit.defjvp(_logit_jvp)
 
 
+@prepared_for_numbers
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """x log(y), and 0 where x is 0.
 
@@ -76,6 +80,7 @@ def _xlogy_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> t
 _xlogy.defjvp(_xlogy_jvp)
 
 
+@prepared_for_numbers
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """x log(1 + y), and 0 where x is 0.
 
@@ -100,6 +105,7 @@ def _xlog1py_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) ->
 _xlog1py.defjvp(_xlog1py_jvp)
 
 
+@prepared_for_numbers
 def entr(x: ArrayLike) -> Array:
     """-x log(x), 0 at 0, and -inf for negative numbers.
 
@@ -125,6 +131,7 @@ def _entr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Arr
 _entr.defjvp(_entr_jvp)
 
 
+@prepared_for_numbers
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """p log(p / q), 0 where p is 0 and q isn't negative, and infinite where one is negative or q is 0.
 
@@ -141,6 +148,7 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     return tnp.where(tnp.isnan(x) | tnp.isnan(y), lax.full_like(x, math.nan), found)
 
 
+@prepared_for_numbers
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """rel_entr(p, q) - p + q: the Kullback–Leibler divergence, element by element.
 
@@ -155,6 +163,7 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     return tnp.where(outside & tnp.isnan(found) & (value == math.inf), value, found)
 
 
+@prepared_for_numbers
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """The Box–Cox transform: (x ** lmbda - 1) / lmbda, and log(x) where lmbda is 0.
 
@@ -166,6 +175,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     return _powered(lax.log(number), power)
 
 
+@prepared_for_numbers
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """The Box–Cox transform of 1 + x.
 
@@ -217,13 +227,16 @@ def logsumexp(
     >>> logsumexp(np.array([1000.0, 1000.0]))
     Array(1000.69314718, dtype=float64)
     """
-    x, factors = (
-        (promote_inexact(as_array(a))[0], None)
-        if b is None
-        else tnp.broadcast_arrays(*promote_inexact(as_array(a), as_array(b)))
-    )
+    return _logsumexp(as_array(a), axis, optional(b), bool(keepdims), bool(return_sign), optional(where))
+
+
+@prepared
+def _logsumexp(
+    a: Array, axis: Axis, b: Array | None, keepdims: bool, return_sign: bool, where: Array | None
+) -> Array | tuple[Array, Array]:
+    x, factors = (promote_inexact(a)[0], None) if b is None else tnp.broadcast_arrays(*promote_inexact(a, b))
     if where is not None:
-        x = tnp.where(as_array(where), x, lax.full_like(x, -math.inf))
+        x = tnp.where(where, x, lax.full_like(x, -math.inf))
     if factors is not None:  # what doesn't count may be infinite
         x = tnp.where(factors == 0, lax.full_like(x, -math.inf), x)
     size = lax.real(x) if x.aval.dtype in COMPLEXES else x

@@ -13,11 +13,13 @@ from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import FLOAT64
 from tinyjax.numpy.signatures import Nested
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import special as primitives
-from tinyjax.scipy.special.promoted import applied, strong_floats
+from tinyjax.scipy.special.promoted import applied, prepared_for_numbers, strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def erf(x: ArrayLike) -> Array:
     """The error function.
 
@@ -27,6 +29,7 @@ def erf(x: ArrayLike) -> Array:
     return applied("erf", primitives.erf, x)
 
 
+@prepared_for_numbers
 def erfc(x: ArrayLike) -> Array:
     """1 - erf(x), exact where it is small.
 
@@ -36,6 +39,7 @@ def erfc(x: ArrayLike) -> Array:
     return applied("erfc", primitives.erfc, x)
 
 
+@prepared_for_numbers
 def erfinv(x: ArrayLike) -> Array:
     """The inverse of the error function.
 
@@ -45,6 +49,7 @@ def erfinv(x: ArrayLike) -> Array:
     return applied("erfinv", primitives.erf_inv, x)
 
 
+@prepared
 def ndtr(x: Nested) -> Array:
     """The distribution function of the normal distribution: the part of it that is below x.
 
@@ -56,6 +61,7 @@ def ndtr(x: Nested) -> Array:
     return lax.erfc(found * -math.sqrt(0.5)) * 0.5
 
 
+@prepared
 def log_ndtr(x: Nested, series_order: SupportsIndex = 3) -> Array:
     """The logarithm of `ndtr`, also where that is too small a number. There it is as exact as the dtype, whatever the
     `series_order` from 0 to 30.
@@ -104,6 +110,7 @@ def _log_ndtr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array,
 _log_ndtr.defjvp(_log_ndtr_jvp)
 
 
+@prepared_for_numbers
 def ndtri(p: ArrayLike) -> Array:
     """The inverse of `ndtr`: the number below which a part p of the normal distribution is.
 

@@ -12,7 +12,7 @@ from tinyjax import lax
 from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, COMPLEXES, FLOAT32, FLOAT64
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import floats, prepared_for_numbers
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -57,6 +57,7 @@ def _turned(z: Array) -> Array:
     return lax.complex(-z.imag, z.real)
 
 
+@prepared_for_numbers
 def wofz(z: ArrayLike) -> Array:
     """The Faddeeva function exp(-z²) erfc(-iz), a complex number.
 
@@ -90,6 +91,7 @@ def _wofz_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Arr
 _wofz.defjvp(_wofz_jvp)
 
 
+@prepared_for_numbers
 def erfcx(x: ArrayLike) -> Array:
     """exp(x²) erfc(x), which doesn't underflow, of complex numbers too.
 
@@ -123,6 +125,7 @@ def _erfcx_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Ar
 _erfcx.defjvp(_erfcx_jvp)
 
 
+@prepared_for_numbers
 def dawsn(x: ArrayLike) -> Array:
     """Dawson's integral: exp(-x²) times the integral of exp(t²) from 0 to x.
 
@@ -156,6 +159,7 @@ def _dawsn_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Ar
 _dawsn.defjvp(_dawsn_jvp)
 
 
+@prepared_for_numbers
 def fresnel(x: ArrayLike) -> tuple[Array, Array]:
     """Fresnel's integrals from 0 to x: of sin(πt² / 2) and of cos(πt² / 2).
 

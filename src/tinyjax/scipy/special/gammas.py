@@ -16,11 +16,12 @@ from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import incomplete
 from tinyjax.primitives import special as primitives
 from tinyjax.scipy.special.integrals import loggamma
-from tinyjax.scipy.special.promoted import applied, floats, strong_floats
+from tinyjax.scipy.special.promoted import applied, floats, prepared_for_numbers, strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
+@prepared_for_numbers
 def gammaln(x: ArrayLike) -> Array:
     """The logarithm of the magnitude of the gamma function.
 
@@ -81,6 +82,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
     return tnp.where(negative, lax.full_like(found, 0), lax.exp(lax.lgamma(safe + 1)))
 
 
+@prepared
 def comb(N: ArrayLike, k: ArrayLike, exact: bool = False, repetition: bool = False) -> Array:
     """In how many ways k of N things can be chosen, a float; with `repetition`, each of them more than once.
     0 where one is negative or k is larger than N. Only `exact=False` is here: integers would overflow.
@@ -116,6 +118,7 @@ def poch(z: ArrayLike, m: ArrayLike) -> Array:
     return tnp.where((count == 0) & tnp.isnan(value), lax.full_like(value, 1), value)
 
 
+@prepared_for_numbers
 def digamma(x: ArrayLike) -> Array:
     """The derivative of `gammaln`.
 
@@ -125,6 +128,7 @@ def digamma(x: ArrayLike) -> Array:
     return applied("digamma", primitives.digamma, x)
 
 
+@prepared_for_numbers
 def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     """The n-th derivative of `digamma`.
 
@@ -134,6 +138,7 @@ def polygamma(n: ArrayLike, x: ArrayLike) -> Array:
     return applied("polygamma", primitives.polygamma, n, x)
 
 
+@prepared
 def multigammaln(a: ArrayLike, d: SupportsIndex) -> Array:
     """The logarithm of the multivariate gamma function of dimension d, for a > (d - 1) / 2.
 
@@ -148,6 +153,7 @@ def multigammaln(a: ArrayLike, d: SupportsIndex) -> Array:
     return total + size * (size - 1) / 4 * math.log(math.pi)
 
 
+@prepared_for_numbers
 def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     """The logarithm of the magnitude of the beta function.
 
@@ -197,6 +203,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     return applied("betainc", incomplete.regularized_incomplete_beta, a, b, x)
 
 
+@prepared_for_numbers
 def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularized lower incomplete gamma function.
 
@@ -206,6 +213,7 @@ def gammainc(a: ArrayLike, x: ArrayLike) -> Array:
     return applied("gammainc", incomplete.igamma, a, x)
 
 
+@prepared_for_numbers
 def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
     """The regularized upper incomplete gamma function.
 

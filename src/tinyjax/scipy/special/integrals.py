@@ -14,9 +14,9 @@ from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64
 from tinyjax.numpy.signatures import Nested
-from tinyjax.prepared.functions import prepared_with_loops
+from tinyjax.prepared.functions import prepared, prepared_with_loops
 from tinyjax.scipy.special.errors import ndtr
-from tinyjax.scipy.special.promoted import floats, strong_floats
+from tinyjax.scipy.special.promoted import floats, prepared_for_numbers, strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -105,6 +105,7 @@ def _bernoulli(count: int) -> tuple[float, ...]:
     return tuple(float(numbers[2 * k] / math.factorial(2 * k + 1)) for k in range(1, count + 1))
 
 
+@prepared
 def spence(x: Nested) -> Array:
     """Spence's function: the integral of log(t) / (1 - t) from 1 to x; nan for negative x.
 
@@ -140,6 +141,7 @@ def _spence_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, A
 _spence.defjvp(_spence_jvp)
 
 
+@prepared_for_numbers
 def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     """Owen's function: the probability that one normal number is larger than h, and another one between 0 and a times
     the first.
@@ -184,6 +186,7 @@ def _owens_t_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) ->
 _owens_t.defjvp(_owens_t_jvp)
 
 
+@prepared_for_numbers
 def loggamma(x: ArrayLike) -> Array:
     """The logarithm of the gamma function: for complex numbers the branch that is continuous but on the negative real
     axis; for real ones nan where they are negative.

@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
 from tinyjax.arrays.elementwise import apply, broadcast, promote_inexact
 from tinyjax.errors import DtypeError
 from tinyjax.ir.dtypes import COMPLEXES
 from tinyjax.ir.primitive import Primitive
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def prepared_for_numbers(function: Callable[P, R]) -> Callable[P, R]:
+    """Marks a function that depends on nothing but the types of its arguments, all of which are arrays or numbers: see
+    `tinyjax.prepared.functions.prepared`."""
+    marked: Callable[..., R] = prepared(function)
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        return marked(*map(as_array, args), **{name: as_array(arg) for name, arg in kwargs.items()})
+
+    return run
 
 
 def inexacts(*xs: ArrayLike) -> list[Array]:

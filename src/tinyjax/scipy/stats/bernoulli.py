@@ -7,11 +7,12 @@ import math
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.scipy.special import entropies
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import floats, prepared_for_numbers
 from tinyjax.scipy.stats.arguments import counted
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of k, -inf where there is none.
 
@@ -23,6 +24,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return tnp.where((count < 0) | (count > 1), -math.inf, value)
 
 
+@prepared_for_numbers
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of k.
 
@@ -32,6 +34,7 @@ def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return lax.exp(logpmf(k, p, loc))
 
 
+@prepared_for_numbers
 def cdf(k: ArrayLike, p: ArrayLike) -> Array:
     """The probability of at most k.
 
@@ -43,6 +46,7 @@ def cdf(k: ArrayLike, p: ArrayLike) -> Array:
     return tnp.where(tnp.isnan(count) | ~((part >= 0) & (part <= 1)), math.nan, value)
 
 
+@prepared_for_numbers
 def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     """The point below which the part q of the distribution is; nan unless that is between 0 and 1.
 

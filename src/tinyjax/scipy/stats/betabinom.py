@@ -7,10 +7,12 @@ import math
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.scipy.special import gammas
+from tinyjax.scipy.special.promoted import prepared_for_numbers
 from tinyjax.scipy.stats.arguments import counted, outside
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of k, -inf where there is none.
 
@@ -26,6 +28,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLik
     return tnp.where((trials < 0) | (first <= 0) | (second <= 0), math.nan, value)
 
 
+@prepared_for_numbers
 def pmf(k: ArrayLike, n: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of k.
 

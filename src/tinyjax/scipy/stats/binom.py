@@ -7,10 +7,12 @@ import math
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.scipy.special import entropies
+from tinyjax.scipy.special.promoted import prepared_for_numbers
 from tinyjax.scipy.stats.arguments import counted, outside
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of k, -inf where there is none.
 
@@ -25,6 +27,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     return tnp.where(within, value, outside(count, -math.inf))
 
 
+@prepared_for_numbers
 def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of k.
 

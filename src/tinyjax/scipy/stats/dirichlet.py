@@ -9,10 +9,12 @@ from tinyjax import lax
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.errors import ShapeError
 from tinyjax.scipy.special import entropies
+from tinyjax.scipy.special.promoted import prepared_for_numbers
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
+@prepared_for_numbers
 def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The logarithm of the density at vectors along the first axis of x, the last elements of which may be left out;
     -inf where they don't add up to 1.
@@ -38,6 +40,7 @@ def logpdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     return tnp.where(within, value, -math.inf)
 
 
+@prepared_for_numbers
 def pdf(x: ArrayLike, alpha: ArrayLike) -> Array:
     """The density at x.
 

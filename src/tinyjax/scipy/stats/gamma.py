@@ -7,10 +7,12 @@ import math
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.scipy.special import entropies
+from tinyjax.scipy.special.promoted import prepared_for_numbers
 from tinyjax.scipy.stats.arguments import from_zero, outside, standard
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density at x, -inf where there is none.
 
@@ -24,6 +26,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return tnp.where(within, value, outside(y, -math.inf))
 
 
+@prepared_for_numbers
 def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density at x.
 
@@ -33,6 +36,7 @@ def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return lax.exp(logpdf(x, a, loc, scale))
 
 
+@prepared_for_numbers
 def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most x.
 
@@ -43,6 +47,7 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return from_zero(lax.igamma, shape, y, 0)
 
 
+@prepared_for_numbers
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the probability of at most x.
 
@@ -52,6 +57,7 @@ def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return lax.log(cdf(x, a, loc, scale))
 
 
+@prepared_for_numbers
 def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than x.
 
@@ -62,6 +68,7 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     return from_zero(lax.igammac, shape, y, 1)
 
 
+@prepared_for_numbers
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the probability of more than x.
 

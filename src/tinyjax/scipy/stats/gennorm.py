@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import floats, prepared_for_numbers
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """The logarithm of the density at x.
 
@@ -18,6 +19,7 @@ def logpdf(x: ArrayLike, beta: ArrayLike) -> Array:
     return lax.log(power / 2) - lax.lgamma(1 / power) - lax.abs(y) ** power
 
 
+@prepared_for_numbers
 def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """The density at x.
 
@@ -27,6 +29,7 @@ def pdf(x: ArrayLike, beta: ArrayLike) -> Array:
     return lax.exp(logpdf(x, beta))
 
 
+@prepared_for_numbers
 def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     """The probability of at most x.
 

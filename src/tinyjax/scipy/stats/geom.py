@@ -7,10 +7,12 @@ import math
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.scipy.special import entropies
+from tinyjax.scipy.special.promoted import prepared_for_numbers
 from tinyjax.scipy.stats.arguments import counted
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of k, -inf where there is none.
 
@@ -21,6 +23,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     return tnp.where(count <= 0, -math.inf, entropies.xlog1py(count - 1, -part) + lax.log(part))
 
 
+@prepared_for_numbers
 def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of k.
 

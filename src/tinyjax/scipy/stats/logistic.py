@@ -5,11 +5,12 @@ from __future__ import annotations
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.scipy.special import entropies
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import floats, prepared_for_numbers
 from tinyjax.scipy.stats.arguments import standard
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density at x.
 
@@ -20,6 +21,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -2 * tnp.logaddexp(y / 2, -y / 2) - lax.log(width)
 
 
+@prepared_for_numbers
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density at x.
 
@@ -29,6 +31,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.exp(logpdf(x, loc, scale))
 
 
+@prepared_for_numbers
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most x.
 
@@ -38,6 +41,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return entropies.expit(standard("logistic.cdf", x, loc, scale)[0])
 
 
+@prepared_for_numbers
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than x.
 
@@ -47,6 +51,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return entropies.expit(-standard("logistic.sf", x, loc, scale)[0])
 
 
+@prepared_for_numbers
 def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The point below which the part x of the distribution is; nan unless that is between 0 and 1.
 
@@ -57,6 +62,7 @@ def ppf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return entropies.logit(part) * width + middle
 
 
+@prepared_for_numbers
 def isf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The point above which the part x of the distribution is; nan unless that is between 0 and 1.
 

@@ -10,10 +10,12 @@ from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.errors import TypingError
 from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.scipy.special import entropies
+from tinyjax.scipy.special.promoted import prepared_for_numbers
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
+@prepared_for_numbers
 def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The logarithm of the probability of the integers along the last axis of x; -inf where they don't add up to n.
 
@@ -33,6 +35,7 @@ def logpmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     return tnp.where(tnp.sum(counts, -1) == trials, value, -math.inf)
 
 
+@prepared_for_numbers
 def pmf(x: ArrayLike, n: ArrayLike, p: ArrayLike) -> Array:
     """The probability of x.
 

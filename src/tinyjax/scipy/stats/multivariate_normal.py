@@ -8,10 +8,13 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.errors import ShapeError, UnsupportedError
+from tinyjax.prepared.functions import prepared
+from tinyjax.scipy.special.promoted import prepared_for_numbers
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
+@prepared
 def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None) -> Array:
     """The logarithm of the density at vectors along the last axis of x. The covariances are a matrix, or several; or a
     number, the variance of each element.
@@ -47,6 +50,7 @@ def logpdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None =
     return -tnp.sum(tnp.square(solved), -1) / 2 - size / 2 * math.log(2 * math.pi) - scale
 
 
+@prepared_for_numbers
 def pdf(x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Array:
     """The density at x.
 

@@ -6,11 +6,12 @@ import math
 
 from tinyjax import lax
 from tinyjax.scipy.special import errors
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import floats, prepared_for_numbers
 from tinyjax.scipy.stats.arguments import standard
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density at x.
 
@@ -21,6 +22,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return -(y * y + math.log(2 * math.pi)) / 2 - lax.log(width)
 
 
+@prepared_for_numbers
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density at x.
 
@@ -30,6 +32,7 @@ def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return lax.exp(logpdf(x, loc, scale))
 
 
+@prepared_for_numbers
 def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most x.
 
@@ -39,6 +42,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return errors.ndtr(standard("norm.cdf", x, loc, scale)[0])
 
 
+@prepared_for_numbers
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the probability of at most x.
 
@@ -48,6 +52,7 @@ def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return errors.log_ndtr(standard("norm.logcdf", x, loc, scale)[0])
 
 
+@prepared_for_numbers
 def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than x.
 
@@ -57,6 +62,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return errors.ndtr(-standard("norm.sf", x, loc, scale)[0])
 
 
+@prepared_for_numbers
 def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the probability of more than x.
 
@@ -66,6 +72,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return errors.log_ndtr(-standard("norm.logsf", x, loc, scale)[0])
 
 
+@prepared_for_numbers
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The point below which the part q of the distribution is; nan unless that is between 0 and 1. It has the dtype of
     the arguments; SciPy, and JAX with `jax_enable_x64`, have float64 here whatever they are.
@@ -77,6 +84,7 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return errors.ndtri(part) * width + middle
 
 
+@prepared_for_numbers
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The point above which the part q of the distribution is; nan unless that is between 0 and 1. It has the dtype of
     the arguments, as that of `ppf` has.

@@ -6,11 +6,12 @@ import math
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import floats, prepared_for_numbers
 from tinyjax.scipy.stats.arguments import outside, standard
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the density at x, -inf where there is none.
 
@@ -23,6 +24,7 @@ def logpdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return tnp.where(within, value, outside(y, -math.inf))
 
 
+@prepared_for_numbers
 def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The density at x.
 
@@ -32,6 +34,7 @@ def pdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return lax.exp(logpdf(x, b, loc, scale))
 
 
+@prepared_for_numbers
 def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most x.
 
@@ -41,6 +44,7 @@ def cdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     return -lax.expm1(logsf(x, b, loc, scale))
 
 
+@prepared_for_numbers
 def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the probability of at most x.
 
@@ -53,6 +57,7 @@ def logcdf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     return tnp.where(within, value, outside(y, -math.inf))
 
 
+@prepared_for_numbers
 def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than x.
 
@@ -62,6 +67,7 @@ def sf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     return lax.exp(logsf(x, b, loc, scale))
 
 
+@prepared_for_numbers
 def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The logarithm of the probability of more than x.
 
@@ -72,6 +78,7 @@ def logsf(x: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) 
     return -shape * lax.log(tnp.where(y < 1, 1, y))
 
 
+@prepared_for_numbers
 def ppf(q: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The point below which the part q of the distribution is; nan unless that is between 0 and 1.
 

@@ -8,7 +8,7 @@ from typing import Final
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.scipy.special import entropies
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import floats, prepared_for_numbers
 from tinyjax.scipy.stats.arguments import counted
 from tinyjax.tracing.array import Array, ArrayLike
 
@@ -16,6 +16,7 @@ from tinyjax.tracing.array import Array, ArrayLike
 _LARGE: Final = 100
 
 
+@prepared_for_numbers
 def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of k, -inf where there is none.
 
@@ -29,6 +30,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return tnp.where(below | (lax.round(count) != count), -math.inf, value)
 
 
+@prepared_for_numbers
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of k.
 
@@ -38,6 +40,7 @@ def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return lax.exp(logpmf(k, mu, loc))
 
 
+@prepared_for_numbers
 def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of at most k.
 
@@ -49,6 +52,7 @@ def cdf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     return tnp.where(below, 0, lax.igammac(lax.floor(1 + tnp.where(below, 0, count)), mean))
 
 
+@prepared_for_numbers
 def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The entropy, in natural units.
 

@@ -6,10 +6,11 @@ import math
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import floats, prepared_for_numbers
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """The logarithm of the density at x; nan unless kappa is positive.
 
@@ -23,6 +24,7 @@ def logpdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     return tnp.where(positive, value, math.nan)
 
 
+@prepared_for_numbers
 def pdf(x: ArrayLike, kappa: ArrayLike) -> Array:
     """The density at x.
 

@@ -6,10 +6,11 @@ import math
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import floats, prepared_for_numbers
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared_for_numbers
 def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     """The logarithm of the density at x, -inf for other angles; nan unless c is between 0 and 1.
 
@@ -24,6 +25,7 @@ def logpdf(x: ArrayLike, c: ArrayLike) -> Array:
     return tnp.where(defined, value, math.nan)
 
 
+@prepared_for_numbers
 def pdf(x: ArrayLike, c: ArrayLike) -> Array:
     """The density at x.
 
