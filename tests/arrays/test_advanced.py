@@ -17,7 +17,7 @@ from hypothesis.extra import numpy as hnp
 import tinyjax.numpy as tnp
 from tests.arrays.index_keys import add_at, getitem, keys, setitem
 from tests.numpy.oracle import agree
-from tinyjax import Array, grad, jit, jvp, make_jaxpr, vmap
+from tinyjax import Array, ShapedArray, grad, jit, jvp, make_jaxpr, vmap
 from tinyjax.arrays.basic_indexing import Index
 from tinyjax.errors import (
     ConcretizationError,
@@ -267,6 +267,15 @@ def test_traced_scalars_are_dynamic_slices() -> None:
 def test_programs(key: Index, name: str, dtype: str, program: list[str]) -> None:
     jaxpr = make_jaxpr(lambda x: update(name, x, key, 2))(np.zeros((3, 4), dtype))
     assert sorted({eqn.primitive.name for eqn in jaxpr.eqns}) == sorted(program)
+
+
+@pytest.mark.parametrize("name", ["set", "add", "multiply", "min", "max"])
+def test_positions_may_take_64_bits(name: str) -> None:
+    large = ShapedArray((2**31 + 8,), "float32")
+    for key, at in ((2**31 + 1, 2**31 + 1), (-1, 2**31 + 7), (slice(2**31, None), 2**31)):
+        jaxpr = make_jaxpr(lambda x, key=key: update(name, x, key, 2.0))(large).jaxpr
+        assert jaxpr.out_avals == (large,)
+        assert str(at) in str(jaxpr)
 
 
 def test_the_type_stays() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import numpy as np
 from attrs import frozen
@@ -44,6 +44,8 @@ _ELEMENTWISE: dict[type[Scattering], Elementwise | None] = {
     ScatterMin: Min(),
     ScatterMax: Max(),
 }
+#: The largest position for which 32 bits do.
+_LARGEST: Final = np.iinfo(np.int32).max
 
 
 def scatter(
@@ -95,7 +97,8 @@ def _keeps_tangent(kind: type[Scattering], x: Array) -> bool:
 
 def _spelled_out(x: Array, vector: list[int]) -> Array:
     """The only index vector, of numbers in the program, not of an array that it closes over."""
-    entries = [broadcast_to(x._operands(np.int32(entry))[1], (1,)) for entry in vector]
+    dtype = np.int32 if max(vector) <= _LARGEST else np.int64
+    entries = [broadcast_to(x._operands(dtype(entry))[1], (1,)) for entry in vector]
     return entries[0] if len(entries) == 1 else x._bind(made_once(Concatenate, 0), *entries)[0]
 
 

@@ -135,21 +135,22 @@ class _Early:
         if start and 0 <= rank.get(order[start - 1], _SEVERAL) < _SEVERAL:
             while start < n and rank.get(order[start]) == rank[order[start - 1]]:
                 start += 1
-        for first, stop in self._together(order[:start], places):
-            order[:stop] = self._by_tensor(order[:stop], first)
+        for first, stop in self._together(order[:start], places):  # what they read comes before, or is among them
+            order[first:stop] = self._by_tensor(order[first:stop], 1)
         return [self._eqns[i] for i in self._by_tensor(order, start)]
 
     def _by_tensor(self, order: Sequence[int], start: int) -> list[int]:
         return by_tensor(self._eqns, self._operands, order, start, self._free, self._rows, self._wide)
 
     def _together(self, order: Sequence[int], places: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Where updates of many tensors come after one equation: the gradients of some are made of the same."""
+        """Where updates of many tensors come after one equation, from that one on: some gradients are made of the same
+        array."""
         stop = 0
         for place, group in groupby(order, key=places.__getitem__):
             found = list(group)
             stop += len(found)
             if len(found) > _MANY and place in found and place not in self._stacking:
-                yield stop - len(found) + found.index(place) + 1, stop
+                yield stop - len(found) + found.index(place), stop
 
     def _ranks(self, order: Sequence[int], places: Sequence[int]) -> dict[int, int]:
         """Of what comes after a loop of whose stacks rows are read: from which row it follows. What is for several of
