@@ -106,3 +106,21 @@ def test_remainders_that_are_zero(wrap: Callable[[Any], Any]) -> None:
     slopes = wrap(tj.vmap(tj.grad(lambda y, x: tnp.mod(x, y))))(y, x)
     np.testing.assert_array_equal(slopes[:9], [-2.0, 2.0, 2.0, -2.0, 0, 0, 0, 0, -1.0])
     assert (wrap(lambda y: tj.jvp(lambda y: tnp.mod(x, y), (y,), (zeros,))[1])(y)[:9] == 0).all()
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_slopes_of_magnitudes_are_made_of_parts(dtype: str) -> None:
+    """No quotient or product of complex numbers, which are many instructions each; and tiny ones have one, too."""
+    z = np.array([3 + 4j, -2, 1j, 0, -1 - 1j, 5e-310j if dtype == "complex128" else 1e-44j], dtype)
+
+    def total(z: tj.ArrayLike) -> tj.Array:
+        return tnp.abs(z).sum()
+
+    program = tj.make_jaxpr(tj.grad(total))(z).jaxpr
+    made = {eqn.primitive.name for eqn in program.eqns for out in eqn.outvars if out.aval.dtype == dtype}
+    assert made <= {"complex", "add"}
+    expected = np.array([0.6 - 0.8j, -1, -1j, 0, (1j - 1) * np.sqrt(0.5), -1j], dtype)
+    np.testing.assert_allclose(tj.grad(total)(z), expected, rtol=1e-6)
+    np.testing.assert_allclose(tj.jit(tj.grad(total))(z[:5]), expected[:5], rtol=1e-6)
+    t = np.array([1j, 2, 1 - 1j, 1, 2 + 1j, 1j], dtype)
+    np.testing.assert_allclose(tj.jvp(tnp.abs, (z,), (t,))[1], (t * expected).real, rtol=1e-6)

@@ -29,9 +29,19 @@ from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.result_types import made_once
 from tinyjax.primitives import complex_values, kernels, numpy_values
 from tinyjax.primitives.comparison import eq, ge
-from tinyjax.primitives.complex import conj, real
-from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.elementwise import Binary, Dtypes, NumPyFunction, Smooth, TwoOperands, Unary, mul, neg, scale
+from tinyjax.primitives.complex import imag, real
+from tinyjax.primitives.elementwise import (
+    Binary,
+    Dtypes,
+    NumPyFunction,
+    Smooth,
+    TwoOperands,
+    Unary,
+    add,
+    mul,
+    neg,
+    scale,
+)
 from tinyjax.primitives.rounding import floor, sign
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import constant_like, unbroadcast
@@ -166,8 +176,9 @@ class Abs(Smooth):
         dtype = ctx.aval(x).dtype
         if dtype not in COMPLEXES:
             return select(ctx, ge(ctx, x, constant_like(ctx, x, 0)), t, neg(ctx, t))
-        magnitude = replace_zero(ctx, convert(ctx, y, dtype, ctx.aval(y).weak_type))
-        return real(ctx, mul(ctx, t, div(ctx, conj(ctx, x), magnitude)))
+        # By parts: a quotient and a product of complex numbers would be written out, for one part each that is 0.
+        size = replace_zero(ctx, y)
+        return add(ctx, *[mul(ctx, part(ctx, t), div(ctx, part(ctx, x), size)) for part in (real, imag)])
 
 
 @final
