@@ -81,7 +81,8 @@ def _as_derived(
 ) -> Step[tuple[Primitive, list[Atom]]]:  # fmt: skip
     """The same, for a call of a `body`."""
     key = (jax_rules.rules_of(eqn), body, alone)
-    if not rules.rules and (found := known.get(key, rules)) is not None:  # within no rule it is what it was
+    found = None if rules.rules else known.get(key, rules)  # within no rule, it is what an equal call was
+    if found is not None:
         return found, args
     own_key = jax_rules.rule_key(eqn)
     open_already = [rule for _, rule in rules.of(own_key)]
@@ -93,8 +94,7 @@ def _as_derived(
         return primitive, [*(env[var] for var in operands), *args]
     if not around and (len(open_already) >= _most_within_itself(call) or _is_up_to_jax(call)):
         return adopted(eqn, body, body.out_avals, alone, _AskedLater(alone)), args
-    found = None if call.closed_over else known.get(key, rules)
-    if found is not None:
+    if rules.rules and not call.closed_over and (found := known.get(key, rules)) is not None:
         return found, args
     primitive = yield from (_custom_jvp(call, rules, None) if call.forward else _custom_vjp(call, rules, None))
     if not call.closed_over and not primitive.refused:
