@@ -82,12 +82,16 @@ def _nothing_met() -> Iterator[None]:
 
 
 def outcome(f: Binary, x: Array, y: Array) -> object:
-    """The type and the bits of the result, or the error."""
+    """The type and the bits of the result, or the error. Nothing fixes which of its bits a nan has: all are one here."""
     try:
         found = f(x, y)
     except TinyjaxError as error:
         return type(error), str(error)
-    return found.aval, np.asarray(found).tobytes()
+    values = np.array(found).reshape(-1)
+    parts = values.view(values.real.dtype) if np.iscomplexobj(values) else values
+    if np.isnan(parts).any():
+        parts[np.isnan(parts)] = np.nan
+    return found.aval, values.tobytes()
 
 
 def operands() -> list[Array]:
