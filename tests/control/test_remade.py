@@ -10,7 +10,7 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.transforms.checks import assert_close, numbers, program, run
-from tinyjax import Array, ShapedArray, debug, lax, transforms
+from tinyjax import Array, ShapedArray, debug, lax, nn, transforms
 from tinyjax.control.remade import remade
 from tinyjax.control.scan import Scan
 from tinyjax.ir import Jaxpr, typecheck
@@ -147,3 +147,27 @@ def test_what_is_read_elsewhere_or_has_effects_stays() -> None:
     for f in (returned, printing, expensive):
         j = program(f, STACK)
         assert remade(j) == j
+
+
+def test_loops_of_a_gradient_alone() -> None:
+    """Of which the one forwards is part of a call, with what doesn't depend on the layer."""
+
+    def norm(x: Array, g: Array) -> Array:
+        return (x - tnp.mean(x, -1, keepdims=True)) / tnp.sqrt(tnp.var(x, -1, keepdims=True) + 1e-5) * g
+
+    def loss(layers: list[tuple[Array, Array]], x: Array) -> Array:
+        for g, w in layers:
+            mask = tnp.tril(tnp.ones((N, N), bool))
+            y = norm(x, g) @ w
+            scores = tnp.where(mask, tnp.einsum("hqd,hkd->hqk", y, y), -1e9)
+            x = x + nn.softmax(scores) @ y
+        return tnp.sum(x**2)
+
+    layers = [(tnp.full(N, 1.0 + i), tnp.eye(N) / (i + 1)) for i in range(16)]
+    x = tnp.sin(tnp.arange(2.0 * N * N)).reshape(2, N, N)
+    gradient = tj.jit(tj.grad(loss), reroll=True)
+    found = gradient.trace(layers, x).jaxpr
+    assert [scan.length for scan in scans(found)] == [16, 16]
+    # Rows that are centred, products, exponentials; deviations and sums.
+    assert kept(found) == 16 * (3 * x.nbytes + 2 * 2 * N * 8)
+    assert_close(*(tj.tree.leaves(f(layers, x)) for f in (gradient, tj.grad(loss))))

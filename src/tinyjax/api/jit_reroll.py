@@ -95,7 +95,7 @@ class Rerolling:
             traced = staged(function, treedef, avals, lies)
         for least in self.least if before else ():
             found, saved = self._with_loops(traced, least)
-            joined = fused(found.jaxpr)
+            joined = fused(_flat(found.jaxpr))
             if saved + DERIVED * sum(before) >= self.in_all and not computes_of_rows(joined):
                 return evolve(found, jaxpr=remade(joined))
         if before:
@@ -120,14 +120,13 @@ class Rerolling:
     def _with_loops(self, traced: Traced, least: int) -> tuple[Traced, int]:
         """The function, with loops in the place of layers, each of which saves at least so many equations, and how many
         all of them save."""
-        from tinyjax.transforms.inline import inline, once_or_small
         from tinyjax.transforms.known_arrays import spelled_out
         from tinyjax.transforms.reroll import reroll
         from tinyjax.transforms.sizes import Sizes, of_rows
 
         # What is called once may be the model, as in a function of jax's: its weights are to be stacked out here. And
         # what is small is often part of an update, whose equations have to move to their layer.
-        flat = inline(traced.jaxpr, once_or_small(traced.jaxpr, SMALL))
+        flat = _flat(traced.jaxpr)
         captured = [array.value if isinstance(array, ConcreteArray) else None for array in traced.captured]
         spelled, kept = spelled_out(flat, captured, self.largest)
         found = reroll(spelled, at_least=least, bordered=True)
@@ -136,6 +135,13 @@ class Rerolling:
         size = Sizes()
         saved, added = size.of_all(flat) - size.of_all(found), of_rows(found.eqns) - of_rows(flat.eqns)
         return evolve(traced, jaxpr=found, captured=tuple([traced.captured[i] for i in kept])), saved - added
+
+
+def _flat(jaxpr: Jaxpr) -> Jaxpr:
+    """The program without calls of what is called once, or small: loops in it are seen by those around it."""
+    from tinyjax.transforms.inline import inline, once_or_small
+
+    return inline(jaxpr, once_or_small(jaxpr, SMALL))
 
 
 def _one_loop(jaxpr: Jaxpr, most: int) -> bool:
