@@ -82,7 +82,7 @@ def _nothing_met() -> Iterator[None]:
 
 
 def outcome(f: Binary, x: Array, y: Array) -> object:
-    """The type and the bits of the result, or the error. Nothing fixes which of its bits a nan has: all are one here."""
+    """The type and the bits of the result, or the error. All nan are one: nothing fixes their bits."""
     try:
         found = f(x, y)
     except TinyjaxError as error:
