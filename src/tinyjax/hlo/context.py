@@ -179,6 +179,7 @@ class LoweringContext(Context[SSA]):
         "_order",
         "_place",
         "callees",
+        "compared",
         "cursor",
         "iotas",
         "lines",
@@ -196,6 +197,8 @@ class LoweringContext(Context[SSA]):
         self.callees: dict[str, None] = {}
         #: The names of what was written with iota, and the axis along which each counts.
         self.iotas: dict[str, int] = {}
+        #: The names of comparisons, which way they go, and of what.
+        self.compared: dict[str, tuple[str, SSA, SSA]] = {}
         self._count = first_number
         self._order: SSA | None = None
         #: The name of the place of what is being written, if the module has any.

@@ -105,7 +105,9 @@ def comparison_kind(dtype: DType) -> str:
 def comparing(direction: str) -> Rule:
     def rule(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
         (x, y), (out,) = args, types
-        return (SSA(compare(ctx, direction, x, y).name, out),)
+        found = SSA(compare(ctx, direction, x, y).name, out)
+        ctx.compared[found.name] = direction, x, y
+        return (found,)
 
     return rule
 
@@ -178,13 +180,39 @@ def _select_n(
     if which.aval.dtype == BOOL:
         if len(cases) == 1:
             return (SSA(ctx.filled(cases[0], out.shape), out),)
-        return (choose(ctx, which, cases[1], cases[0], out),)
+        bounded = _bounded(ctx, which, cases[1], cases[0], out)
+        return (bounded or choose(ctx, which, cases[1], cases[0], out),)
     # From the last case down: `which < i` keeps what comes before, so an index out of range names the nearest case.
     chosen = SSA(ctx.filled(cases[-1], out.shape), out)
     for i in range(len(cases) - 1, 0, -1):
         before = compare(ctx, "LT", which, ctx.scalar(i, which.aval.dtype))
         chosen = choose(ctx, before, cases[i - 1], chosen, out)
     return (chosen,)
+
+
+def _bounded(ctx: LoweringContext, which: SSA, number: SSA, x: SSA, out: ShapedArray) -> SSA | None:
+    """A choice between x and a number by their order, where that is the greater or the lesser one for every x, nan and
+    zeros with signs among them: `where(x <= 0, 0, x)`, which is `relu`. XLA makes these part of what makes x.
+
+    Of x, it may be the lesser one of it and another number already that is chosen, as in `relu6`.
+    """
+    direction, compared, other = ctx.compared.get(which.name, ("", x, x))
+    if direction not in ("LE", "GE") or number.aval.shape or other.aval.shape or which.aval.shape != out.shape:
+        return None
+    bound, other_bound = ctx.known(number), ctx.known(other)
+    if bound is None or other_bound is None or isinstance(bound.value, complex) or bound.value != other_bound.value:
+        return None  # or nan
+    if direction == "GE" and compared.name == x.name and bound.value:
+        found = same_type(ctx, "stablehlo.minimum", (x, number), out)
+        ctx.compared[found.name] = "least", x, number
+        return found
+    if direction == "LE" and str(bound.value) != "-0.0":
+        least, of, limit = ctx.compared.get(x.name, ("", x, x))
+        greatest = ctx.known(limit) if least == "least" and of.name == compared.name else None
+        value = None if greatest is None or isinstance(greatest.value, complex) else greatest.value
+        if compared.name == x.name or (value is not None and value >= bound.value):
+            return same_type(ctx, "stablehlo.maximum", (x, number), out)
+    return None
 
 
 @RULES.register(conversion.ConvertElementType)
