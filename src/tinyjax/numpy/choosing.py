@@ -55,7 +55,7 @@ def compress(
     if not x.shape[at]:
         return broadcast_to(astype(as_array(fill_value), x.dtype), tuple(
             places.size if i == at else n for i, n in enumerate(x.shape)))  # fmt: skip
-    found = take(x, places, at)
+    found = take(x, places, at, mode="clip")
     if size is None:
         return found
     there = arange(places.size) < marks.sum()
@@ -127,7 +127,9 @@ def choose(a: ArrayLike, choices: Sequence[ArrayLike] | ArrayLike, out: None = N
     wide = astype(numbers, INT64)
     wide = wide % count if mode == "wrap" else wide.clip(0, count - 1)
     index, *values = broadcast_arrays(wide, *promote(*listed))
-    return take_along_axis(concatenate([x[None] for x in values]), index[None], 0)[0]
+    return take_along_axis(
+        concatenate([x[None] for x in values]), index[None], 0, "promise_in_bounds", wrap_negative_indices=False
+    )[0]
 
 
 def piecewise(

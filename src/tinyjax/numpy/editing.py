@@ -88,9 +88,9 @@ def delete(
     if not isinstance(obj, slice):
         places = asarray(obj)
         if places.dtype in INTEGERS and (assume_unique_indices or places.ndim == 0) and places.concrete() is None:
-            return take(x, _others(ravel(places), size), at)
+            return take(x, _others(ravel(places), size), at, mode="clip")
     gone = _known("delete", obj, size)
-    return take(x, np.delete(np.arange(size), gone), at)
+    return take(x, np.delete(np.arange(size), gone), at, mode="clip")
 
 
 def _others(places: Array, size: int) -> Array:

@@ -282,7 +282,7 @@ def _ordinary(ordered: Array, q: Array, rule: Rule, skip: bool) -> Array:
 def _weighted(rows: Array, weights: Array, q: Array, skip: bool) -> Array:
     """The first elements below which, or at which, there is this part of the weight."""
     order = along_axis.argsort(rows)
-    ordered, heavy = take_along_axis(rows, order), take_along_axis(weights, order)
+    ordered, heavy = (take_along_axis(x, order, -1, "promise_in_bounds", wrap=False) for x in (rows, weights))
     nans = is_nan(ordered)
     heavy = where(nans, constant_like(heavy, 0), heavy) if skip else heavy
     reached = along_axis.cumsum(heavy, -1)
@@ -291,6 +291,6 @@ def _weighted(rows: Array, weights: Array, q: Array, skip: bool) -> Array:
     # Elements without weight at the start don't count.
     place = maximum(reductions.sum(after, -1, INT64), reductions.sum(reached == 0, -1, INT64, keepdims=True))
     place = minimum(place, as_array(rows.shape[-1] - 1))
-    out = take_along_axis(ordered, place, -1)
+    out = take_along_axis(ordered, place, -1, "promise_in_bounds", wrap=False)
     bad = reductions.all(nans, -1, keepdims=True) if skip else reductions.any(nans, -1, keepdims=True)
     return where(bad | is_nan(q), constant_like(out, math.nan), out)

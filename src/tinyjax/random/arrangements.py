@@ -45,7 +45,8 @@ def permutation(
     at = canonical_axis(axis, array.ndim, "permutation")
     if independent or array.ndim == 1:
         return laid_out(_shuffled(one, array, at), out_sharding)
-    return laid_out(tnp.take(array, _shuffled(one, tnp.arange(array.aval.shape[at]), 0), axis=at), out_sharding)
+    order = _shuffled(one, tnp.arange(array.aval.shape[at]), 0)
+    return laid_out(tnp.take(array, order, axis=at, mode="clip"), out_sharding)
 
 
 @prepared
@@ -99,7 +100,7 @@ def choice(
         found = order[(slice(None),) * at + (slice(chosen),)]
     else:
         places = randint(one, sizes, 0, there) if p is None else _by_chance(one, there, sizes, replace, p, mode)
-        found = tnp.take(array, places, axis=at) if array.ndim else places
+        found = tnp.take(array, places, axis=at, mode="clip") if array.ndim else places
     return found.reshape((*array.aval.shape[:at], *sizes, *array.aval.shape[at + 1 :]) if array.ndim else sizes)
 
 

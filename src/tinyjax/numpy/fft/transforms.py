@@ -243,7 +243,13 @@ def _over(
     x = _resized(x, (*lengths[:-1], lengths[-1] // 2 + 1) if kind is FftType.IRFFT and lengths else lengths)
     if kind is FftType.RFFT and x.aval.dtype not in COMPLEXES | {FLOAT64} and x.aval.dtype.itemsize < 4:
         x = convert(x, FLOAT32)
-    return shaping.moveaxis(_normed(name, kind, lax.fft(x, kind, lengths), lengths, norm), ends, places)
+    factor = _factor(name, kind, lengths, norm)
+    before = kind is not FftType.IRFFT and x.aval.dtype in (
+        FLOAT32,
+        FLOAT64,
+    )  # half as many products as of complex ones
+    y = lax.fft(x * factor if before and factor != 1 else x, kind, lengths)
+    return shaping.moveaxis(y if before else _scaled(y, factor), ends, places)
 
 
 def _lengths(name: str, kind: FftType, given: tuple[int, ...], sizes: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -276,15 +282,23 @@ _NORMS: Final[dict[str | None, tuple[Callable[[int], float], Callable[[int], flo
 }
 
 
-def _normed(name: str, kind: FftType, x: Array, lengths: tuple[int, ...], norm: str | None) -> Array:
+def _factor(name: str, kind: FftType, lengths: tuple[int, ...], norm: str | None) -> float:
+    """By what the norm multiplies."""
     given: object = norm
     if not isinstance(given, str | None) or norm not in _NORMS:
         raise ChoiceError(f'{name}: norm is "backward", "ortho" or "forward", got {norm!r}')
     n = math.prod(lengths)
     if not n:
-        return x
+        return 1
     inverse = name.startswith("i")
     factor = _NORMS[norm][inverse](n)
     if inverse != (kind in (FftType.IFFT, FftType.IRFFT)):  # computed by the transform that divides otherwise
         factor = factor / n if inverse else factor * n
-    return x if factor == 1 else x * factor
+    return factor
+
+
+def _scaled(x: Array, factor: float) -> Array:
+    """x times a number, which is a product for each part of a complex one."""
+    if factor == 1:
+        return x
+    return lax.complex(lax.real(x) * factor, lax.imag(x) * factor) if x.aval.dtype in COMPLEXES else x * factor

@@ -135,10 +135,10 @@ def svd(
         return SVDResult(*found) if isinstance(found, tuple) else found
     vectors, values = strict.eigh(x, subset_by_index=subset_by_index)
     order = argsort(-absolute(values), axis=-1)
-    ordered = take_along_axis(values, order, -1)
+    ordered = take_along_axis(values, order, -1, "promise_in_bounds", wrap_negative_indices=False)
     if not compute_uv:
         return absolute(ordered)
-    u = take_along_axis(vectors, order[..., None, :], -1)
+    u = take_along_axis(vectors, order[..., None, :], -1, "promise_in_bounds", wrap_negative_indices=False)
     return SVDResult(u, absolute(ordered), adjoint(u * sign(ordered)[..., None, :]))
 
 

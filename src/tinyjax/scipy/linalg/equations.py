@@ -156,7 +156,7 @@ def _rows(x: Array, order: Array) -> Array:
     """The rows of matrices in these orders."""
     batch = tnp.broadcast_shapes(x.shape[:-2], order.shape[:-1])
     x, order = tnp.broadcast_to(x, (*batch, *x.shape[-2:])), tnp.broadcast_to(order, (*batch, order.shape[-1]))
-    return tnp.take_along_axis(x, order[..., None], -2)
+    return tnp.take_along_axis(x, order[..., None], -2, "promise_in_bounds", wrap_negative_indices=False)
 
 
 @prepared

@@ -55,4 +55,4 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     column, row = (tnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (column, row))
     both = tnp.concatenate([tnp.flip(column, -1), row[..., 1:]], -1)
     places = tnp.arange(m - 1, -1, -1)[:, None] + tnp.arange(n)
-    return tnp.take(both, places, axis=-1)
+    return tnp.take(both, places, axis=-1, mode="clip")

@@ -12,6 +12,7 @@ import numpy as np
 from attrs import frozen
 
 import tinyjax.numpy as tnp
+from tinyjax import lax
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.shaping import canonical_axis, integer
 from tinyjax.errors import ChoiceError, InputError, ShapeError
@@ -217,7 +218,11 @@ class _Segments:
         """The transforms of all segments of the last axis: frequencies before times."""
         size = self.window.shape[0]
         starts = np.arange(0, x.shape[-1] - size + 1, self.step)
-        parts = self.detrend(tnp.take(x, starts[:, None] + np.arange(size), axis=-1)) * self.window
+        along, batch = x.ndim - 1, x.shape[:-1]
+        dims = lax.GatherDimensionNumbers((*range(along), along + 1), (), (along,))
+        # By where segments start: of these there are fewer than of elements, and derivatives keep them.
+        segments = lax.gather(x, starts[:, None], dims, (*batch, size), mode="promise_in_bounds")
+        parts = self.detrend(segments) * self.window
         found = tnp.fft.rfft(parts, self.nfft) if onesided else tnp.fft.fft(parts, self.nfft)
         return tnp.moveaxis(found, -1, -2)
 

@@ -61,12 +61,17 @@ def mode(
         starts = lax.cummax(tnp.where(_is_new(ordered), place, 0), ordered.ndim - 1)
         runs = place - starts + 1
         last = tnp.argmax(runs, -1, keepdims=True)
-        found = tnp.take_along_axis(ordered, last, -1)[..., 0]
-        count = tnp.take_along_axis(runs, last, -1)[..., 0]
+        found = _taken(ordered, last)[..., 0]
+        count = _taken(runs, last)[..., 0]
     if keepdims:
         axes = tuple(range(as_array(a).ndim)) if axis is None else (along,)
         found, count = tnp.expand_dims(found, axes), tnp.expand_dims(count, axes)
     return ModeResult(found, count)
+
+
+def _taken(x: Array, places: Array) -> Array:
+    """What is at places that there are, along the last axis."""
+    return tnp.take_along_axis(x, places, -1, "promise_in_bounds", wrap_negative_indices=False)
 
 
 def _is_new(ordered: Array) -> Array:
@@ -98,7 +103,7 @@ def rankdata(
         raise ChoiceError(f"rankdata: method is one of {', '.join(_METHODS)}; got {method!r}")
     x, along = _last(a, axis, "rankdata")
     order = tnp.argsort(x, -1, stable=True)
-    ordered = tnp.take_along_axis(x, order, -1)
+    ordered = _taken(x, order)
     place = tnp.arange(x.shape[-1])
     new, last = _is_new(ordered), ordered.ndim - 1
     first = lax.cummax(tnp.where(new, place, 0), last)
@@ -110,7 +115,7 @@ def rankdata(
         ranks = tnp.broadcast_to(place + 1, x.shape)
     else:
         ranks = {"min": first + 1, "max": final + 1, "average": (first + final) / 2 + 1}[method]
-    found = tnp.take_along_axis(tnp.astype(ranks, float), tnp.argsort(order, -1), -1)
+    found = _taken(tnp.astype(ranks, float), tnp.argsort(order, -1))
     if x.dtype in FLOATS:
         found = tnp.where(tnp.any(tnp.isnan(x), -1, keepdims=True), math.nan, found)
     return found if axis is None else tnp.moveaxis(found, -1, along)
