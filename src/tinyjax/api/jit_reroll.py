@@ -93,17 +93,23 @@ class Rerolling:
 
         with Rewriting(active_frame(), first) as frame, frame:
             traced = staged(function, treedef, avals, lies)
+        best: Traced | None = None
         for least in self.least if before else ():
             found, saved = self._with_loops(traced, least)
             joined = fused(_flat(found.jaxpr))
-            if saved + DERIVED * sum(before) >= self.in_all and not computes_of_rows(joined):
-                return evolve(found, jaxpr=remade(joined))
-        if before:
-            traced = staged_alone(function, treedef, avals, lies)
-        found, saved = self._with_loops(traced, ASKED)
-        if found is traced or saved < self.in_all:
-            return traced
-        return evolve(found, jaxpr=remade(fused(found.jaxpr)))
+            if not computes_of_rows(joined):
+                best = evolve(found, jaxpr=joined)
+                if saved + DERIVED * sum(before) >= self.in_all:
+                    break
+        else:
+            if before:
+                traced = staged_alone(function, treedef, avals, lies)
+            found, saved = self._with_loops(traced, ASKED)
+            if found is traced or saved < self.in_all:
+                return traced
+            best = best or evolve(found, jaxpr=fused(found.jaxpr))  # a gradient made of loops is the better one
+        assert best is not None
+        return evolve(best, jaxpr=remade(best.jaxpr))
 
     def _with_any_loops(self, traced: Traced) -> tuple[Traced, int]:
         """The function with loops, smaller ones if there are no others, and how many equations these save."""
@@ -196,18 +202,24 @@ class Donation:
 
 
 def donated_in_stacks(border: Bordered, flags: Sequence[bool], first: int) -> Donation:
-    """What is donated, if that is said of the whole program's inputs, of which the `first` are closed over.
+    """The program for stacks that is compiled, and what is donated to it, if that is said of the whole program's
+    inputs, of which the `first` are closed over.
 
-    Loops write over the stacks of donated rows, as far as they can. The others are freed by the caller: where XLA may
-    write results to a stack that loops read, and isn't shown how, it copies the whole of it first.
+    Loops keep values for later ones in the memory of results, and write over the stacks of donated rows, as far as they
+    can. Other donated stacks are freed by the caller: where XLA may write results to a stack that loops read, and isn't
+    shown how, it copies the whole of it first.
     """
-    if not any(flags):
-        return Donation(border)
     from tinyjax.control.in_place import in_place  # few ask for it
+    from tinyjax.control.shared_stacks import shared_stacks
 
     stacks = [i for i, place in enumerate(border.inputs) if isinstance(place, tuple) and all(flags[at] for at in place)]
-    border, written = in_place(border, stacks)
-    avals = border.program.in_avals
+    border, written = in_place(border, stacks) if any(flags) else (border, ())
+    program = shared_stacks(border.program)
+    options = (IN_PLACE,) if written or program is not border.program else ()
+    border = evolve(border, program=program)
+    if not any(flags):
+        return Donation(border, options=options)
+    avals = program.in_avals
     # XLA gives memory to the first result of its type: those that are written over come first.
     types = {(avals[i].shape, avals[i].dtype) for i in written}
     told = [
@@ -215,8 +227,7 @@ def donated_in_stacks(border: Bordered, flags: Sequence[bool], first: int) -> Do
         or (not isinstance(place, tuple) and flags[place] and (avals[i].shape, avals[i].dtype) not in types)
         for i, place in enumerate(border.inputs)
     ]
-    told = list(backend.usable(border.program, tuple(told)))
-    options = (IN_PLACE,) if written else ()
+    told = list(backend.usable(program, tuple(told)))
     return Donation(border, tuple(told), tuple([i - first for i in stacks if i not in written]), options)
 
 

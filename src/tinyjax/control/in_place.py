@@ -79,7 +79,7 @@ def _pairs(jaxpr: Jaxpr, at: int, eqn: Eqn, given: Collection[int]) -> dict[int,
         for k, (x, row) in enumerate(zip(xs, rows, strict=True))
         if isinstance(x, Var) and x.index in given and x.index not in busy and eqn.invars.count(x) == 1
     }
-    needs = _needs(scan.jaxpr, free)
+    needs = needs_of(scan.jaxpr, free)
     wanted = [
         (len(needs[y.index]), j)
         for j, (stack, y) in enumerate(zip(stacks, ys, strict=True))
@@ -96,7 +96,7 @@ def _pairs(jaxpr: Jaxpr, at: int, eqn: Eqn, given: Collection[int]) -> dict[int,
     return found
 
 
-def _needs(body: Jaxpr, rows: Mapping[int, int]) -> list[frozenset[int]]:
+def needs_of(body: Jaxpr, rows: Mapping[int, int]) -> list[frozenset[int]]:
     """For each variable of a program, which of these inputs it depends on."""
     none = frozenset[int]()
     found = [frozenset({rows[var.index]}) if var.index in rows else none for var in body.invars]
