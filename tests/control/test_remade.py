@@ -166,7 +166,7 @@ def test_loops_of_a_gradient_alone() -> None:
     layers = [(tnp.full(N, 1.0 + i), tnp.eye(N) / (i + 1)) for i in range(16)]
     x = tnp.sin(tnp.arange(2.0 * N * N)).reshape(2, N, N)
     gradient = tj.jit(tj.grad(loss), reroll=True)
-    found = gradient.trace(layers, x).jaxpr
+    found = gradient.trace(layers, x).jaxpr.jaxpr
     assert [scan.length for scan in scans(found)] == [16, 16]
     # Rows that are centred, products, exponentials; deviations and sums.
     assert kept(found) == 16 * (3 * x.nbytes + 2 * 2 * N * 8)

@@ -212,8 +212,9 @@ def donated_in_stacks(border: Bordered, flags: Sequence[bool], first: int) -> Do
     from tinyjax.control.in_place import in_place  # few ask for it
     from tinyjax.control.shared_stacks import shared_stacks
 
-    stacks = [i for i, place in enumerate(border.inputs) if isinstance(place, tuple) and all(flags[at] for at in place)]
-    border, written = in_place(border, stacks) if any(flags) else (border, ())
+    given = [isinstance(place, tuple) and any(flags) and all(flags[at] for at in place) for place in border.inputs]
+    stacks = [i for i, whole in enumerate(given) if whole]
+    border, written = in_place(border, stacks)
     program = shared_stacks(border.program)
     options = (IN_PLACE,) if written or program is not border.program else ()
     border = evolve(border, program=program)
