@@ -79,7 +79,7 @@ class Rerolling:
         """The function staged out, with such a program. What it differentiates has loops before: layers are gone
         through as often as there are only forwards, and the loops back follow from these. But not if that saves too
         little in all, or all gradients would have to be there together for what is computed of them."""
-        from tinyjax.control.fused_loops import computes_of_rows, fused  # few ask for it
+        from tinyjax.control.fused_loops import fused  # few ask for it
         from tinyjax.control.remade import remade
 
         before: list[int] = []
@@ -93,23 +93,29 @@ class Rerolling:
 
         with Rewriting(active_frame(), first) as frame, frame:
             traced = staged(function, treedef, avals, lies)
+        best, enough = self._with_loops_before(traced, sum(before)) if before else (None, False)
+        if best is None or not enough:
+            alone = staged_alone(function, treedef, avals, lies) if before else traced
+            found, saved = self._with_loops(alone, ASKED)
+            if found is alone or saved < self.in_all:
+                return alone
+            best = best or evolve(found, jaxpr=fused(found.jaxpr))  # a gradient made of loops is the better one
+        return evolve(best, jaxpr=remade(best.jaxpr))
+
+    def _with_loops_before(self, traced: Traced, saved_before: int) -> tuple[Traced | None, bool]:
+        """The function whose parts had loops before they were differentiated, with loops in what is around them, too;
+        and whether all of them save enough by estimate. None: all gradients would have to be there together."""
+        from tinyjax.control.fused_loops import computes_of_rows, fused
+
         best: Traced | None = None
-        for least in self.least if before else ():
+        for least in self.least:
             found, saved = self._with_loops(traced, least)
             joined = fused(_flat(found.jaxpr))
             if not computes_of_rows(joined):
                 best = evolve(found, jaxpr=joined)
-                if saved + DERIVED * sum(before) >= self.in_all:
-                    break
-        else:
-            if before:
-                traced = staged_alone(function, treedef, avals, lies)
-            found, saved = self._with_loops(traced, ASKED)
-            if found is traced or saved < self.in_all:
-                return traced
-            best = best or evolve(found, jaxpr=fused(found.jaxpr))  # a gradient made of loops is the better one
-        assert best is not None
-        return evolve(best, jaxpr=remade(best.jaxpr))
+                if saved + DERIVED * saved_before >= self.in_all:
+                    return best, True
+        return best, False
 
     def _with_any_loops(self, traced: Traced) -> tuple[Traced, int]:
         """The function with loops, smaller ones if there are no others, and how many equations these save."""
@@ -212,8 +218,8 @@ def donated_in_stacks(border: Bordered, flags: Sequence[bool], first: int) -> Do
     from tinyjax.control.in_place import in_place  # few ask for it
     from tinyjax.control.shared_stacks import shared_stacks
 
-    given = [isinstance(place, tuple) and any(flags) and all(flags[at] for at in place) for place in border.inputs]
-    stacks = [i for i, whole in enumerate(given) if whole]
+    rows = enumerate(border.inputs if any(flags) else ())
+    stacks = [i for i, place in rows if isinstance(place, tuple) and all(flags[at] for at in place)]
     border, written = in_place(border, stacks)
     program = shared_stacks(border.program)
     options = (IN_PLACE,) if written or program is not border.program else ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Final, final
 
 from attrs import evolve, frozen
@@ -147,8 +146,7 @@ def _rewrite(ctx: Rebuilding, env: list[Atom], now: dict[int, Atom], plan: _Plan
             return [place, inner.constant(Literal.of(first, INT32))]
 
         for k, where in taken.items():
-            size = prod(rows[k].shape)
-            found = dynamic_slice(inner, memory[where.host], (1, size), *start(where.first))
+            found = dynamic_slice(inner, memory[where.host], (1, rows[k].size), *start(where.first))
             row[k] = reshape(inner, found, rows[k].shape)
         outs = interpret(inner, scan.jaxpr, [*ins[:at], *[row[k] for k in range(len(xs))]])
         after, ys = scan.results(outs)

@@ -244,10 +244,8 @@ def _over(
     if kind is FftType.RFFT and x.aval.dtype not in COMPLEXES | {FLOAT64} and x.aval.dtype.itemsize < 4:
         x = convert(x, FLOAT32)
     factor = _factor(name, kind, lengths, norm)
-    before = kind is not FftType.IRFFT and x.aval.dtype in (
-        FLOAT32,
-        FLOAT64,
-    )  # half as many products as of complex ones
+    # Of real numbers, that is half as many products as of complex ones.
+    before = kind is not FftType.IRFFT and x.aval.dtype in (FLOAT32, FLOAT64)
     y = lax.fft(x * factor if before and factor != 1 else x, kind, lengths)
     return shaping.moveaxis(y if before else _scaled(y, factor), ends, places)
 
