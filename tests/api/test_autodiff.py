@@ -17,6 +17,7 @@ import tinyjax.numpy as tnp
 from tests.api.matching import Make, assert_agree, assert_matches
 from tests.api.nodes import Layer, Pair, Params, Scaled
 from tinyjax import Array
+from tinyjax.contexts import recording
 from tinyjax.errors import InputError
 
 X = np.array([0.3, -1.2, 2.0])
@@ -454,3 +455,14 @@ def test_functions_run_once() -> None:
         calls.clear()
         run()
         assert len(calls) == 1
+
+
+def test_what_is_run_backwards_is_not_numbered_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a linear program was numbered")
+
+    monkeypatch.setattr(recording, "renumber", refuse)
+    gradient = tj.make_jaxpr(tj.grad(lambda x: tnp.sum(tnp.where(x > 0.0, tnp.sin(x) * x, x))))(X)
+    assert [eqn.primitive.name for eqn in gradient.eqns].count("cos") == 1
+    with pytest.raises(AssertionError, match="numbered"):
+        tj.vjp(lambda x: tnp.sin(x) * x, 0.5)

@@ -149,6 +149,26 @@ def test_transposition() -> None:
     assert "mul a a" in caught.value.__notes__[0]
 
 
+def test_a_tape_is_transposed_as_it_was_recorded() -> None:
+    """A residual that is handed over late has a number between those of equations, and comes first."""
+    partial = PartialEvalContext(EvalContext())
+    tangent = partial.unknown(VECTOR)
+    (product,) = partial.bind(mul, partial.bind(sin, Known(X))[0], tangent)
+    (total,) = partial.bind(add, partial.bind(mul, partial.bind(cos, Known(X))[0], product)[0], tangent)
+    assert isinstance(total, Unknown)
+    unfinished = partial.finish([total.atom])
+    tape = unfinished.tape
+    assert [var.index for var in tape.invars] == [1, 3, 0]
+    assert [var.index for eqn in tape.eqns for var in eqn.outvars] == [2, 4, 5]
+    assert tape.count == 6
+    assert str(unfinished.jaxpr).endswith("    f:f64[3] = add e c\n  in (f,) }")
+    args: list[ConcreteValue | UndefPrimal] = [*unfinished.residuals, UndefPrimal(VECTOR)]
+    cts: list[ConcreteValue | Zero] = [ROW]
+    found = [transposition.transpose(EvalContext(), program, args, cts)[-1] for program in (tape, unfinished.jaxpr)]
+    np.testing.assert_allclose(elements(found[0]), np.arange(3.0) * (np.sin(0.5) * np.cos(0.5) + 1))
+    np.testing.assert_array_equal(elements(found[0]), elements(found[1]))
+
+
 # Nested.
 
 

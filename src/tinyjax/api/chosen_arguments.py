@@ -12,6 +12,7 @@ from typing_extensions import override
 from tinyjax.api import derivatives
 from tinyjax.api.arguments import resolve_argnums
 from tinyjax.api.staged_first import staged_first
+from tinyjax.contexts.recording import Tape
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import COMPLEXES, FLOATS
 from tinyjax.ir.value import ConcreteValue
@@ -58,13 +59,25 @@ class Differentiation:
         self, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> tuple[PyTreeDef, derivatives.Linearized]:
         """A call, linearized in the chosen arguments, and the tree of these."""
+        treedef, f, values = self._chosen(args, kwargs)
+        return treedef, derivatives.linearize(f, values)
+
+    def record(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[PyTreeDef, derivatives.Linearized[Tape]]:
+        """The same for what runs the linear program backwards, and nothing else."""
+        treedef, f, values = self._chosen(args, kwargs)
+        return treedef, derivatives.record(f, values)
+
+    def _chosen(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[PyTreeDef, FlatFunction, Sequence[Array]]:
+        """The tree of the chosen arguments, the function of these, and their leaves."""
         chosen = resolve_argnums(self.what, self.argnums, len(args))
         selected = ChosenArguments(self.fun, args, kwargs, chosen)
         values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
         check_inputs(self.what, selected, values, treedef, self.holomorphic, self.allow_int)
-        return treedef, derivatives.linearize(
-            FlatFunction(staged_first(selected), self.what, treedef, self.has_aux), values
-        )
+        return treedef, FlatFunction(staged_first(selected), self.what, treedef, self.has_aux), values
 
     def by_argument(self, treedef: PyTreeDef, leaves: Sequence[object]) -> Any:  # trees like the user's arguments
         """What belongs to the chosen arguments: one tree, or a tuple of them if they are chosen by a sequence."""
@@ -78,7 +91,7 @@ def differentiated(asked: Differentiation) -> Callable[..., tuple[Any, Any]]:
     @filtered
     @wraps(asked.fun)
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:  # the user's arguments
-        treedef, linearized = asked.linearize(args, kwargs)
+        treedef, linearized = asked.record(args, kwargs)
         seed = _seed(asked.said, linearized, asked.holomorphic)
         gradients = derivatives.pull_back(linearized.program, linearized.residuals, [seed])
         results = linearized.results
@@ -147,7 +160,7 @@ def check_inputs(
             )
 
 
-def _seed(what: str, linearized: derivatives.Linearized, holomorphic: bool) -> Array:
+def _seed(what: str, linearized: derivatives.Linearized[Tape], holomorphic: bool) -> Array:
     """The cotangent 1 for a scalar result."""
     if len(linearized.program.out_avals) != 1 or linearized.results.treedef.num_nodes != 1:
         shown = tree.unflatten(linearized.results.treedef, linearized.program.out_avals)

@@ -6,10 +6,11 @@ Each works at the innermost active frame: what it computes there can be traced f
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Generic, final
 
 import numpy as np
 from attrs import evolve, frozen
+from typing_extensions import TypeVar
 
 from tinyjax.api.linearizing import Linearizing
 from tinyjax.arrays.elementwise import convert
@@ -18,6 +19,7 @@ from tinyjax.contexts.cells import Leaving
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Partial, PartialEvalContext
 from tinyjax.contexts.rebuilding import Known
+from tinyjax.contexts.recording import Equations, Tape
 from tinyjax.contexts.watching import alike
 from tinyjax.control.carry import rearranged
 from tinyjax.errors import LinearityError, RefError, TangentError, VaryingError
@@ -55,16 +57,20 @@ class JvpResults:
     tangents: list[Array]
 
 
+#: A program, or the tape of one, which is all that it takes to run it backwards.
+L = TypeVar("L", bound=Equations, default=Jaxpr)
+
+
 @final
 @frozen
-class LinearProgram:
+class LinearProgram(Generic[L]):
     """The derivative of a function of values of these types, as a linear program that residuals feed.
 
     `nonzero_in` and `nonzero_out` mark the inputs and results whose tangents the program takes and returns; all other
     tangents are zero.
     """
 
-    jaxpr: Jaxpr
+    jaxpr: L
     in_avals: tuple[ShapedArray, ...]
     out_avals: tuple[ShapedArray, ...]
     nonzero_in: tuple[bool, ...]
@@ -79,11 +85,11 @@ class LinearProgram:
 
 @final
 @frozen(eq=False)
-class Linearized:
+class Linearized(Generic[L]):
     """A function's results at a point, and its derivative there: a linear program and the residuals that feed it."""
 
     results: Results
-    program: LinearProgram
+    program: LinearProgram[L]
     residuals: tuple[Array, ...]
 
 
@@ -179,10 +185,20 @@ def _not_moving(pair: Dual[V], f: FlatFunction) -> Dual[V]:
 
 
 def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
-    """The results of f, and its derivative as a linear program: forward mode over partial evaluation."""
+    """The results of f, and its derivative as a linear program."""
+    return _linearized(f, primals, Tape.numbered)
+
+
+def record(f: FlatFunction, primals: Sequence[Array]) -> Linearized[Tape]:
+    """The same, with the linear program as it was recorded: for who runs it backwards, and nothing else."""
+    return _linearized(f, primals, lambda tape: tape)
+
+
+def _linearized(f: FlatFunction, primals: Sequence[Array], form: Callable[[Tape], L]) -> Linearized[L]:
+    """Forward mode over partial evaluation."""
     lies = explicit_shardings(primals)
 
-    def run(frame: OpenFrame[V]) -> Linearized:
+    def run(frame: OpenFrame[V]) -> Linearized[L]:
         partial = PartialEvalContext(frame.context)
         context = JvpContext(alike(frame.context, partial))
         avals = tuple(primal.aval for primal in primals)
@@ -210,7 +226,7 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
         ]
         unfinished = needed(partial.finish(tangents), partial.parent)
         program = LinearProgram(
-            _states_first(unfinished.jaxpr, len(unfinished.residuals), len(last)),
+            form(_states_first(unfinished.tape, len(unfinished.known), len(last))),
             avals,
             tuple(value.aval for value in values),
             nonzero_marks(pair.tangent for pair in duals),
@@ -224,12 +240,12 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
     return active_frame().open(run)
 
 
-def _states_first(jaxpr: Jaxpr, residuals: int, states: int) -> Jaxpr:
+def _states_first(tape: Tape, residuals: int, states: int) -> Tape:
     """A linear program whose last inputs are states, with them after the residuals."""
     if not states:
-        return jaxpr
-    order = tuple(range(len(jaxpr.invars)))
-    return rearranged(jaxpr, (*order[:residuals], *order[-states:], *order[residuals:-states]))
+        return tape
+    inputs = tape.invars
+    return evolve(tape, invars=(*inputs[:residuals], *inputs[-states:], *inputs[residuals:-states]))
 
 
 def first_results(program: LinearProgram, count: int) -> LinearProgram:
@@ -261,7 +277,7 @@ def push_forward(program: LinearProgram, residuals: Sequence[Array], tangents: S
     return top_frame(arrays, program.jaxpr.effects).open(run)
 
 
-def pull_back(program: LinearProgram, residuals: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
+def pull_back(program: LinearProgram[L], residuals: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
     """Cotangents of the inputs for cotangents of the results. Refs that rules write to hold what they have written."""
     given = [beside(ct, program.mesh) for ct, mark in zip(cotangents, program.nonzero_out, strict=True) if mark]
     varying = [aval.cotangent.axes for aval, mark in zip(program.out_avals, program.nonzero_out, strict=True) if mark]

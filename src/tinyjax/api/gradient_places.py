@@ -11,10 +11,10 @@ from attrs import evolve, frozen
 
 from tinyjax.api.derivatives import LinearProgram
 from tinyjax.caching import bounded
-from tinyjax.contexts.recording import Record, renumber
+from tinyjax.contexts.recording import renumber
 from tinyjax.errors import RefError, TreeError
 from tinyjax.ir.dtypes import FLOAT0
-from tinyjax.ir.program import Jaxpr, Var
+from tinyjax.ir.program import Eqn, Jaxpr, Var
 from tinyjax.refs.ref import AnyRef
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -104,31 +104,31 @@ def without(program: LinearProgram, unwanted: tuple[bool, ...]) -> LinearProgram
     kept = len(jaxpr.invars) - len(moving)
     linear = dict(zip([var.index for var in jaxpr.invars[kept:]], moving, strict=True))
     linear.update({var.index: False for var in jaxpr.invars[kept - len(program.states) : kept]})
-    records, free = _for_wanted(jaxpr, linear)
+    eqns, free = _for_wanted(jaxpr, linear)
     inputs = [var for var in jaxpr.invars if not linear.get(var.index, False)]
     added = [var.aval for var in free]
     marks = [mark and not no for mark, no in zip(program.nonzero_in, unwanted, strict=True)]
     return evolve(
         program,
-        jaxpr=renumber([*inputs, *free], records, jaxpr.outvars, None),
+        jaxpr=renumber([*inputs, *free], eqns, jaxpr.outvars, None),
         in_avals=(*program.in_avals, *added),
         nonzero_in=(*marks, *[True] * len(added)),
         lies=(*program.lies, *[None] * len(added)) if program.lies else (),
     )
 
 
-def _for_wanted(jaxpr: Jaxpr, unwanted: dict[int, bool]) -> tuple[list[Record], list[Var]]:
+def _for_wanted(jaxpr: Jaxpr, unwanted: dict[int, bool]) -> tuple[list[Eqn], list[Var]]:
     """The equations but for those that only unwanted inputs go into, and the variables of these that are read there.
 
     `unwanted` says of variables that depend on linear inputs whether they depend on unwanted ones only.
     """
-    records: list[Record] = []
+    kept: list[Eqn] = []
     for eqn in jaxpr.eqns:
         marks = [unwanted[x.index] for x in eqn.invars if isinstance(x, Var) and x.index in unwanted]
         if marks:
             unwanted.update({var.index: all(marks) for var in eqn.outvars})
         if not marks or not all(marks):
-            records.append((eqn.primitive, eqn.invars, eqn.outvars, eqn.source))
-    atoms = [*(x for record in records for x in record[1]), *jaxpr.outvars]
+            kept.append(eqn)
+    atoms = [*(x for eqn in kept for x in eqn.invars), *jaxpr.outvars]
     free = {x.index: x for x in atoms if isinstance(x, Var) and unwanted.get(x.index, False)}
-    return records, list(free.values())
+    return kept, list(free.values())

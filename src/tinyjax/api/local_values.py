@@ -17,7 +17,7 @@ from tinyjax.control.manual import Manual
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.roles import Foreign
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.value import ConcreteValue
@@ -94,15 +94,15 @@ def _known(value: Foreign) -> ConcreteValue | None:
 def _needed(jaxpr: Jaxpr) -> Jaxpr | None:
     """The program with only what its result needs. None if that has effects."""
     wanted = {atom for atom in jaxpr.outvars if isinstance(atom, Var)}
-    records = []
+    kept: list[Eqn] = []
     for eqn in reversed(jaxpr.eqns):
         if wanted.isdisjoint(eqn.outvars):
             continue
         if len(axis_names(eqn.primitive.effects)) < len(eqn.primitive.effects):
             return None
         wanted.update(atom for atom in eqn.invars if isinstance(atom, Var))
-        records.append((eqn.primitive, eqn.invars, eqn.outvars, eqn.source))
-    return renumber(jaxpr.invars, records[::-1], jaxpr.outvars, None)
+        kept.append(eqn)
+    return renumber(jaxpr.invars, kept[::-1], jaxpr.outvars, None)
 
 
 def _stacked(jaxpr: Jaxpr, count: int) -> Jaxpr:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Generic, TypeAlias, TypeVar, final
 
 from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.contexts.rebuilding import Known, apply_known, computed, rebuild
+from tinyjax.contexts.recording import Tape
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
@@ -39,12 +41,20 @@ Partial: TypeAlias = Known[V] | Unknown
 @final
 @frozen
 class Unfinished(Generic[V]):
-    """The staged program, and the values of the parent that feed its first inputs: the residuals."""
+    """The staged program, as it was recorded, and what the parent knows of what feeds its first inputs."""
 
-    jaxpr: Jaxpr
-    residuals: tuple[V, ...]
-    #: The same, and how they have been computed.
-    known: tuple[Known[V], ...] = ()
+    tape: Tape
+    known: tuple[Known[V], ...]
+
+    @property
+    def residuals(self) -> tuple[V, ...]:
+        """The values of the parent that feed its first inputs."""
+        return tuple([known.value for known in self.known])
+
+    @cached_property
+    def jaxpr(self) -> Jaxpr:
+        """The staged program."""
+        return self.tape.numbered()
 
 
 @final
@@ -127,8 +137,7 @@ class PartialEvalContext(Context[Partial[V]]):
 
     def finish(self, outs: Sequence[Atom]) -> Unfinished[V]:
         """The staged program with these outputs, and its residuals."""
-        known = tuple(self._residuals)
-        return Unfinished(self.staged.finish(outs).jaxpr, tuple([found.value for found in known]), known)
+        return Unfinished(self.staged.tape(outs), tuple(self._residuals))
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> Known[V]:

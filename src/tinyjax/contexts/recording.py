@@ -1,4 +1,4 @@
-"""A program that grows: plain tuples, which are numbered in order and frozen at the end."""
+"""A program that grows: equations as they are recorded, which are numbered in order at the end."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import Protocol, TypeAlias, final
 
+from attrs import frozen
+
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.effects import Effects, effects_of
 from tinyjax.ir.naming import InputNames
-from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.spelling import format_literal
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.program_value import well_typed
@@ -16,7 +18,6 @@ from tinyjax.ir.roles import Foreign
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
 
-Record: TypeAlias = tuple[Primitive, tuple[Atom, ...], tuple[Var, ...], SourceInfo | None]
 Captured: TypeAlias = "ConcreteValue | Foreign"
 
 
@@ -30,15 +31,50 @@ class Values(Protocol):
         """Its elements, if they are the same for all."""
 
 
+class Equations(Protocol):
+    """Equations with inputs and outputs: a program, or the tape of one."""
+
+    @property
+    def invars(self) -> tuple[Var, ...]: ...
+    @property
+    def eqns(self) -> tuple[Eqn, ...]: ...
+    @property
+    def outvars(self) -> tuple[Atom, ...]: ...
+    @property
+    def effects(self) -> Effects: ...
+
+
+@final
+@frozen(eq=False)
+class Tape:
+    """Equations as they were recorded. It reads like a program, but variables are numbered in any order, below `count`.
+
+    What is run backwards, or changed first, is left as that: numbering makes all variables and equations anew.
+    """
+
+    invars: tuple[Var, ...]
+    eqns: tuple[Eqn, ...]
+    outvars: tuple[Atom, ...]
+    count: int
+
+    @property
+    def effects(self) -> Effects:
+        return effects_of([eqn.primitive for eqn in self.eqns])
+
+    def numbered(self) -> Jaxpr:
+        """The program."""
+        return _numbered(self.invars, self.eqns, self.outvars, None)
+
+
 @final
 class Recording:
     """The one place in the library where something grows. Several threads may record at the same time."""
 
-    __slots__ = ("_values", "leading", "numbers", "records", "trailing")
+    __slots__ = ("_values", "eqns", "leading", "numbers", "trailing")
 
     def __init__(self, values: Values | None = None) -> None:
         self._values = values
-        self.records: list[Record] = []
+        self.eqns: list[Eqn] = []
         #: The inputs that come first, with the values from outside that feed them.
         self.leading: list[tuple[Var, Captured | None]] = []
         #: The inputs that are arguments.
@@ -56,15 +92,17 @@ class Recording:
         inputs = (*(var for var, _ in leading), *self.trailing)
         captured = tuple(value for _, value in leading if value is not None)
         found = None if names is None else _names(len(leading), names)
-        eqns = _in_order(inputs, self.records)
-        if eqns is None:
-            return renumber(inputs, self.records, outs, found), captured
-        return well_typed(Jaxpr(inputs, tuple(eqns), tuple(outs), names=found)), captured
+        return _numbered(inputs, tuple(self.eqns), tuple(outs), found), captured
+
+    def tape(self, outs: Sequence[Atom]) -> Tape:
+        """The same as it was recorded."""
+        inputs = (*(var for var, _ in self.leading), *self.trailing)
+        return Tape(inputs, tuple(self.eqns), tuple(outs), next(self.numbers))
 
     @property
     def highest(self) -> int:
         """The highest number of a variable so far; -1 if there is none."""
-        results = next((outs for _, _, outs, _ in reversed(self.records) if outs), ())
+        results = next((eqn.outvars for eqn in reversed(self.eqns) if eqn.outvars), ())
         found = (*(var for var, _ in self.leading[-1:]), *self.trailing[-1:], *results)
         return max([var.index for var in found], default=-1)
 
@@ -72,9 +110,9 @@ class Recording:
         """What an atom is, the line that made it, and its position among the arguments, if it is one."""
         if isinstance(value, Literal):
             return "a literal", None, None
-        for primitive, _, outs, source in reversed(self.records):
-            if value in outs:
-                return f"the result of {primitive.name!r}", source, None
+        for eqn in reversed(self.eqns):
+            if value in eqn.outvars:
+                return f"the result of {eqn.primitive.name!r}", eqn.source, None
         if any(value == var for var, _ in self.leading):
             return "a value from outside the function", None, None
         return "", None, self.trailing.index(value)
@@ -94,23 +132,29 @@ def _names(leading: int, names: Callable[[], Sequence[str]]) -> InputNames:
     return InputNames(lambda: [*[""] * leading, *names()])
 
 
-def _in_order(inputs: Sequence[Var], records: Sequence[Record]) -> list[Eqn] | None:
-    """The equations. None if bindings are out of order: captured late, recorded by several threads, or interrupted
-    before it was recorded."""
+def _numbered(
+    inputs: tuple[Var, ...], eqns: tuple[Eqn, ...], outs: tuple[Atom, ...], names: InputNames | None
+) -> Jaxpr:
+    if _in_order(inputs, eqns):
+        return well_typed(Jaxpr(inputs, eqns, outs, names=names))
+    return renumber(inputs, eqns, outs, names)
+
+
+def _in_order(inputs: Sequence[Var], eqns: Sequence[Eqn]) -> bool:
+    """Whether bindings are in order. They aren't if something was captured late, if several threads recorded, or if one
+    was interrupted before it recorded what it had made."""
     if [var.index for var in inputs] != list(range(len(inputs))):
-        return None
+        return False
     at = len(inputs)
-    eqns: list[Eqn] = []
-    for primitive, ins, outs, source in records:
-        for var in outs:
+    for eqn in eqns:
+        for var in eqn.outvars:
             if var.index != at:
-                return None
+                return False
             at += 1
-        eqns.append(Eqn(primitive, ins, outs, source))
-    return eqns
+    return True
 
 
-def renumber(inputs: Sequence[Var], records: Sequence[Record], outs: Sequence[Atom], names: InputNames | None) -> Jaxpr:
+def renumber(inputs: Sequence[Var], eqns: Sequence[Eqn], outs: Sequence[Atom], names: InputNames | None) -> Jaxpr:
     """The program with its bindings numbered in order."""
     new: dict[int, Var] = {}
 
@@ -119,10 +163,11 @@ def renumber(inputs: Sequence[Var], records: Sequence[Record], outs: Sequence[At
         return fresh
 
     invars = tuple(map(bound, inputs))
-    eqns = []
-    for primitive, ins, results, source in records:
-        read = tuple([new[atom.index] if type(atom) is Var else atom for atom in ins])
-        made = (bound(results[0]),) if len(results) == 1 else tuple(map(bound, results))
-        eqns.append(Eqn(primitive, read, made, source))
+    made: list[Eqn] = []
+    for eqn in eqns:
+        read = tuple([new[atom.index] if type(atom) is Var else atom for atom in eqn.invars])
+        results = eqn.outvars
+        results = (bound(results[0]),) if len(results) == 1 else tuple(map(bound, results))
+        made.append(Eqn(eqn.primitive, read, results, eqn.source))
     outvars = tuple([new[atom.index] if type(atom) is Var else atom for atom in outs])
-    return well_typed(Jaxpr(invars, tuple(eqns), outvars, names=names))
+    return well_typed(Jaxpr(invars, tuple(made), outvars, names=names))

@@ -10,11 +10,11 @@ from typing_extensions import override
 
 from tinyjax.contexts.casts import cast_operands
 from tinyjax.contexts.literals import as_literal
-from tinyjax.contexts.recording import Captured, Record, Recording, Values, renumber
+from tinyjax.contexts.recording import Captured, Recording, Tape, Values, renumber
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.result_types import types_of
 from tinyjax.ir.roles import Foreign, Origin
 from tinyjax.ir.shapes import Axes
@@ -41,7 +41,7 @@ class StagingContext(Context[Atom]):
     become literals.
     """
 
-    __slots__ = ("_kept", "_keys", "_numbers", "_outside", "_position", "_program", "_records", "_varying", "cursor")
+    __slots__ = ("_eqns", "_kept", "_keys", "_numbers", "_outside", "_position", "_program", "_varying", "cursor")
 
     def __init__(self, cursor: SourceCursor | None = None, varying: Axes = (), values: Values | None = None) -> None:
         self._varying = varying  # along which axes of a mesh values from outside vary at least
@@ -49,7 +49,7 @@ class StagingContext(Context[Atom]):
         self._position = self.cursor.position
         self._outside = len(self.cursor.transformations)
         self._program = Recording(values)
-        self._records, self._numbers = self._program.records, self._program.numbers
+        self._eqns, self._numbers = self._program.eqns, self._program.numbers
         self._kept: list[object] = []  # what `_keys` identifies by id must not be freed while we stage
         self._keys: dict[int, Var] = {}
 
@@ -80,7 +80,7 @@ class StagingContext(Context[Atom]):
             outs: tuple[Var, ...] = (Var(next(self._numbers), avals[0]),)
         else:
             outs = tuple(map(self._program.new, avals))
-        self._records.append((primitive, args, outs, self._position.current(self._outside)))
+        self._eqns.append(Eqn(primitive, args, outs, self._position.current(self._outside)))
         return outs
 
     @override
@@ -118,6 +118,10 @@ class StagingContext(Context[Atom]):
         """The program that was recorded, with these outputs. `names`: of the arguments."""
         return Staged(*self._program.finish(outs, names))
 
+    def tape(self, outs: Sequence[Atom]) -> Tape:
+        """What was recorded, with these outputs, as it is. What feeds its first inputs isn't in it."""
+        return self._program.tape(outs)
+
     @override
     def holds(self, value: object) -> bool:
         return isinstance(value, Literal) or (isinstance(value, Var) and 0 <= value.index <= self._program.highest)
@@ -143,6 +147,5 @@ def stage(avals: Sequence[ShapedArray], run: Callable[[StagingContext, list[Atom
         return staged.jaxpr
     constants = [value for value in staged.captured if isinstance(value, ConcreteValue)]
     jaxpr, n = staged.jaxpr, len(constants)
-    records: list[Record] = [(Constant(c), (), (v,), None) for c, v in zip(constants, jaxpr.invars[:n], strict=True)]
-    records += [(eqn.primitive, eqn.invars, eqn.outvars, eqn.source) for eqn in jaxpr.eqns]
-    return renumber(jaxpr.invars[n:], records, jaxpr.outvars, None)
+    first = [Eqn(Constant(constant), (), (v,)) for constant, v in zip(constants, jaxpr.invars[:n], strict=True)]
+    return renumber(jaxpr.invars[n:], [*first, *jaxpr.eqns], jaxpr.outvars, None)

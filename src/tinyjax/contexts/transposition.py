@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from tinyjax.contexts.recording import Equations
 from tinyjax.errors import LinearityError, MissingRuleError
 from tinyjax.ir import contracts
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import UndefPrimal, Zero
-from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.ir.program import Atom, Var
 from tinyjax.ir.source import Position
 from tinyjax.primitives.boundaries import fit, gathered
 from tinyjax.primitives.elementwise import add
@@ -18,22 +19,22 @@ V = TypeVar("V")
 
 
 def transpose(
-    ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V | UndefPrimal], cotangents: Sequence[V | Zero]
+    ctx: Context[V], program: Equations, args: Sequence[V | UndefPrimal], cotangents: Sequence[V | Zero]
 ) -> list[V | Zero | None]:
     """The cotangents of the arguments that are UndefPrimal, and None for the others.
 
     The program must be linear in the UndefPrimal arguments. What depends on the others alone is computed first, in
     order; then the linear equations are transposed in reverse order, and cotangents of the same variable added.
     """
-    env = _forward(ctx, jaxpr, args)
+    known = _forward(ctx, program, args)
     with ctx.cursor.within("transpose").attributing() as position:
-        return _backward(ctx, jaxpr, env, args, cotangents, position)
+        return _backward(ctx, program, known, args, cotangents, position)
 
 
 def _backward(
     ctx: Context[V],
-    jaxpr: Jaxpr,
-    env: Sequence[V | UndefPrimal],
+    program: Equations,
+    known: Mapping[int, V],
     args: Sequence[V | UndefPrimal],
     cotangents: Sequence[V | Zero],
     position: Position,
@@ -42,14 +43,14 @@ def _backward(
     outer = position.source
 
     def accumulate(atom: Atom, cotangent: V) -> None:
-        if isinstance(atom, Var) and isinstance(env[atom.index], UndefPrimal):
+        if isinstance(atom, Var) and atom.index not in known:
             before = pending.get(atom.index)
             pending[atom.index] = cotangent if before is None else add(ctx, before, cotangent)
 
-    for atom, cotangent in zip(jaxpr.outvars, cotangents, strict=True):
+    for atom, cotangent in zip(program.outvars, cotangents, strict=True):
         if not isinstance(cotangent, Zero):
             accumulate(atom, cotangent)
-    for eqn in reversed(jaxpr.eqns):
+    for eqn in reversed(program.eqns):
         for out in eqn.outvars:
             if out.index in pending:
                 break
@@ -60,11 +61,12 @@ def _backward(
         for out in eqn.outvars:
             found = pending.pop(out.index, None)
             outs.append(Zero(out.aval.cotangent) if found is None else found)
-        ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
-        if UndefPrimal not in map(type, ins):
-            raise LinearityError(
-                f"the equation is not linear: {eqn}" + (f" at {eqn.source.location}" if eqn.source else "")
-            )
+        ins: list[V | UndefPrimal] = []
+        for atom in eqn.invars:
+            if not isinstance(atom, Var):
+                ins.append(ctx.constant(atom))
+            else:
+                ins.append(known[atom.index] if atom.index in known else UndefPrimal(atom.aval))
         try:
             results = contracts.transpose(eqn.primitive, ctx, outs, ins)
         except (LinearityError, MissingRuleError) as error:
@@ -86,23 +88,21 @@ def _backward(
             return Zero(var.aval.cotangent)
         return fit(ctx, found, var.aval.cotangent)
 
-    return [total(var) if isinstance(arg, UndefPrimal) else None for var, arg in zip(jaxpr.invars, args, strict=True)]
+    return [total(var) if isinstance(arg, UndefPrimal) else None for var, arg in zip(program.invars, args, strict=True)]
 
 
-def _forward(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V | UndefPrimal]) -> list[V | UndefPrimal]:
-    """The values of all variables that don't depend on a linear input, and UndefPrimal for those that do."""
-    env = list(args)
+def _forward(ctx: Context[V], program: Equations, args: Sequence[V | UndefPrimal]) -> dict[int, V]:
+    """The values of all variables that don't depend on a linear input, by their numbers."""
+    known = {var.index: arg for var, arg in zip(program.invars, args, strict=True) if not isinstance(arg, UndefPrimal)}
     with ctx.cursor.attributing() as position:
         outer = position.source
-        for eqn in jaxpr.eqns:
-            known: list[V] = []
+        for eqn in program.eqns:
             for atom in eqn.invars:
-                value = env[atom.index] if isinstance(atom, Var) else ctx.constant(atom)
-                if isinstance(value, UndefPrimal):
-                    env += [UndefPrimal(var.aval) for var in eqn.outvars]
+                if isinstance(atom, Var) and atom.index not in known:
                     break
-                known.append(value)
             else:
                 position.source = eqn.source or outer
-                env += ctx.bind(eqn.primitive, *known)
-    return env
+                ins = [known[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
+                for var, value in zip(eqn.outvars, ctx.bind(eqn.primitive, *ins), strict=True):
+                    known[var.index] = value
+    return known

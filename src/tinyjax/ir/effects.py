@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
 from attrs import frozen
 from typing_extensions import override
 
 if TYPE_CHECKING:
-    from tinyjax.ir.primitive import BatchAxis
+    from tinyjax.ir.primitive import BatchAxis, Primitive
 
 
 @frozen
@@ -50,6 +51,13 @@ def names_of(axis: BatchAxis) -> tuple[str, ...]:
 def axis_names(effects: Effects) -> frozenset[str]:
     """The names of the axes that a program with these effects needs."""
     return frozenset(effect.name for effect in effects if isinstance(effect, NamedAxisEffect))
+
+
+def effects_of(primitives: Iterable[Primitive]) -> Effects:
+    """The union of the effects of primitives, each of which may come many times."""
+    distinct = {id(primitive): primitive for primitive in primitives}
+    found = [effects for primitive in distinct.values() if (effects := primitive.effects)]
+    return frozenset().union(*found) if found else NO_EFFECTS
 
 
 def must_stay(effects: Effects) -> bool:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.constants import constants
 from tinyjax.ir.dtypes import BOOL, PYTHON_DTYPES, DType, Scalar
-from tinyjax.ir.effects import NO_EFFECTS, Effects
+from tinyjax.ir.effects import Effects, effects_of
 from tinyjax.ir.literals import python_scalar, scalar_bits
 from tinyjax.ir.names_of_jax import NamesOfJax
 from tinyjax.ir.program_type import JaxprType
@@ -105,9 +105,7 @@ class Jaxpr(ProgramValue):
     @cached_property
     def effects(self) -> Effects:
         """The union of the effects of all equations."""
-        if all(not eqn.primitive.effects for eqn in self.eqns):
-            return NO_EFFECTS
-        return frozenset().union(*(eqn.primitive.effects for eqn in self.eqns))
+        return effects_of([eqn.primitive for eqn in self.eqns])
 
     @cached_property
     def in_avals(self) -> tuple[ShapedArray, ...]:

@@ -83,8 +83,7 @@ def without_idle(traced: Traced) -> Traced:
         return traced
     ins = [*jaxpr.invars[:first], *[jaxpr.invars[first + i] for i in kept]]
     outs = [*jaxpr.outvars[:last], *[jaxpr.outvars[last + i] for i in kept]]
-    records = [(eqn.primitive, eqn.invars, eqn.outvars, eqn.source) for eqn in jaxpr.eqns]
-    narrower = renumber(ins, records, outs, None).named_by(jaxpr.names)
+    narrower = renumber(ins, jaxpr.eqns, outs, None).named_by(jaxpr.names)
     return evolve(traced, jaxpr=narrower, cells=tuple([traced.cells[i] for i in kept]))
 
 

@@ -129,32 +129,44 @@ def swept(jaxpr: Jaxpr, used: tuple[bool, ...], keep: tuple[bool, ...]) -> Prune
     for atom, mark in zip(jaxpr.outvars, used, strict=True):
         if mark and isinstance(atom, Var):
             live[atom.index] = 1
-    # What is left of the program, last equation first; the second entry says how one was pruned.
-    kept: list[tuple[Eqn, PrunedPrimitive | None]] = []
-    changed = False
-    for eqn in reversed(jaxpr.eqns):
-        primitive = eqn.primitive
-        read = tuple([live[out.index] == 1 for out in eqn.outvars])
-        if True not in read and not must_stay(primitive.effects):
-            changed = True
-            continue
-        pruned = _pruned(primitive, read, len(eqn.invars)) if holds_programs(primitive) else None
-        kept.append((eqn, pruned))
-        if pruned is None:
-            for atom in eqn.invars:
-                if isinstance(atom, Var):
-                    live[atom.index] = 1
-        else:
-            changed = changed or pruned.primitive is not primitive
-            for atom, mark in zip(eqn.invars, pruned.used_inputs, strict=True):
-                if mark and isinstance(atom, Var):
-                    live[atom.index] = 1
+    kept = read_equations(jaxpr.eqns, live)
     used_inputs = tuple([mark or live[i] == 1 for i, mark in enumerate(keep)])
-    if not changed and all(used) and all(used_inputs):
+    if kept is jaxpr.eqns and all(used) and all(used_inputs):
         return PrunedProgram(jaxpr, used_inputs)
-    kept.reverse()
     outs = [atom for atom, mark in zip(jaxpr.outvars, used, strict=True) if mark]
     return PrunedProgram(_rebuilt(jaxpr, used_inputs, kept, outs), used_inputs)
+
+
+def read_equations(eqns: Sequence[Eqn], live: bytearray) -> Sequence[Eqn]:
+    """Those of these equations that variables depend on which are `live`, by their numbers, or that have effects; what
+    they read is live afterwards. They bind the same variables as before, but for results of programs that nothing
+    reads. The very same equations, if nothing changes."""
+    kept: list[Eqn] = []  # the last one first
+    changed = False
+    for eqn in reversed(eqns):
+        for out in eqn.outvars:
+            if live[out.index]:
+                break
+        else:
+            if not must_stay(eqn.primitive.effects):
+                changed = True
+                continue
+        found = _read_part(eqn, live) if holds_programs(eqn.primitive) else eqn
+        changed = changed or found is not eqn
+        kept.append(found)
+        for atom in found.invars:
+            if isinstance(atom, Var):
+                live[atom.index] = 1
+    return kept[::-1] if changed else eqns
+
+
+def _read_part(eqn: Eqn, live: bytearray) -> Eqn:
+    """What is left of an equation with programs; itself, if that is all."""
+    pruned = _pruned(eqn.primitive, tuple([live[out.index] == 1 for out in eqn.outvars]), len(eqn.invars))
+    if pruned.primitive is eqn.primitive:
+        return eqn
+    ins, outs = compress(eqn.invars, pruned.used_inputs), compress(eqn.outvars, pruned.outputs)
+    return Eqn(pruned.primitive, tuple(ins), tuple(outs), eqn.source)
 
 
 def _pruned(primitive: Primitive, read: tuple[bool, ...], num_operands: int) -> PrunedPrimitive:
@@ -170,26 +182,14 @@ def cleaned_up(jaxpr: Jaxpr) -> Jaxpr:
     return prune(jaxpr, (True,) * len(jaxpr.outvars), (True,) * len(jaxpr.invars)).jaxpr
 
 
-def _rebuilt(
-    jaxpr: Jaxpr,
-    used_inputs: Sequence[bool],
-    kept: Sequence[tuple[Eqn, PrunedPrimitive | None]],
-    outs: Sequence[Atom],
-) -> Jaxpr:
+def _rebuilt(jaxpr: Jaxpr, used_inputs: Sequence[bool], eqns: Sequence[Eqn], outs: Sequence[Atom]) -> Jaxpr:
     """The program of these inputs, equations and outputs."""
     inputs = [var for var, mark in zip(jaxpr.invars, used_inputs, strict=True) if mark]
     new = [var if var.index == i else Var(i, var.aval) for i, var in enumerate(inputs)]
     ctx = Rebuilding(new, jaxpr.names_at([var.index for var in inputs]))
     env: dict[int, Atom] = {old.index: var for old, var in zip(inputs, new, strict=True)}
-    for eqn, pruned in kept:
-        if pruned is None or pruned.primitive is eqn.primitive:
-            ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars])
-            bound, results = eqn.outvars, ctx.again(eqn, ins)
-        else:
-            operands = [atom for atom, mark in zip(eqn.invars, pruned.used_inputs, strict=True) if mark]
-            ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in operands])
-            bound = tuple([var for var, mark in zip(eqn.outvars, pruned.outputs, strict=True) if mark])
-            results = ctx.emit(pruned.primitive, ins, [var.aval for var in bound], eqn.source)
-        for old, var in zip(bound, results, strict=True):
+    for eqn in eqns:
+        results = ctx.again(eqn, read(env, eqn.invars))
+        for old, var in zip(eqn.outvars, results, strict=True):
             env[old.index] = var
     return ctx.finish(read(env, outs))

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from itertools import compress
 from typing import TypeVar
 
+from attrs import evolve
+
 from tinyjax.contexts.partial_eval import Unfinished
 from tinyjax.contexts.rebuilding import Known
+from tinyjax.contexts.recording import Tape
 from tinyjax.ir.context import Context
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
-from tinyjax.transforms.dce import swept
+from tinyjax.ir.program import Atom, Eqn, Var
+from tinyjax.transforms.dce import read_equations
 from tinyjax.transforms.narrow_positions import narrowed
-from tinyjax.transforms.rebuild import Rebuilding, read
+from tinyjax.transforms.rebuild import Rebuilding
 
 V = TypeVar("V")
 
@@ -31,14 +34,29 @@ def needed(later: Unfinished[V], parent: Context[V]) -> Unfinished[V]:
 
     Positions of 64 bits that were computed are handed over with 32 where they are read as nothing else, by `parent`.
     """
-    jaxpr, n = later.jaxpr, len(later.residuals)
-    found = swept(jaxpr, (True,) * len(jaxpr.outvars), tuple([i >= n for i in range(len(jaxpr.invars))]))
-    if found.jaxpr is not jaxpr:
-        jaxpr, known = found.jaxpr, tuple(compress(later.known, found.used_inputs))
-        later = Unfinished(jaxpr, tuple([one.value for one in known]), known)
+    later = _read(later)
     places = {id(one.value): i for i, one in enumerate(later.known)}
-    again = {i for i, one in enumerate(later.known) if jaxpr.invars[i].aval.shape and _follows(one, places)}
+    again = {
+        i
+        for i, (var, one) in enumerate(zip(later.tape.invars, later.known, strict=False))
+        if var.aval.shape and _follows(one, places)
+    }
     return narrowed(_computed_again(later, places, again) if again else later, parent)
+
+
+def _read(later: Unfinished[V]) -> Unfinished[V]:
+    """The tape without equations and residuals that no output depends on."""
+    tape, n = later.tape, len(later.known)
+    live = bytearray(tape.count)
+    for atom in tape.outvars:
+        if isinstance(atom, Var):
+            live[atom.index] = 1
+    eqns = tuple(read_equations(tape.eqns, live))
+    used = [live[var.index] == 1 for var in tape.invars[:n]]
+    if eqns is tape.eqns and all(used):
+        return later
+    invars = (*compress(tape.invars, used), *tape.invars[n:])
+    return Unfinished(evolve(tape, invars=invars, eqns=eqns), tuple(compress(later.known, used)))
 
 
 def _follows(known: Known[V], places: Mapping[int, int]) -> bool:
@@ -52,34 +70,32 @@ def _follows(known: Known[V], places: Mapping[int, int]) -> bool:
 
 
 def _computed_again(later: Unfinished[V], places: Mapping[int, int], again: set[int]) -> Unfinished[V]:
-    """The staged program without these of its residuals, which it computes first."""
-    jaxpr = later.jaxpr
-    kept = [i not in again for i in range(len(jaxpr.invars))]
-    grown = Rebuilding([Var(i, var.aval) for i, var in enumerate(compress(jaxpr.invars, kept))])
-    env: dict[int, Atom] = dict(zip(compress(range(len(kept)), kept), grown.invars, strict=True))
-    made: dict[int, Atom] = {id(later.known[i].value): env[i] for i in places.values() if kept[i]}
-
-    sources = _first_readers(jaxpr, again)
+    """The tape without these of its residuals, which it computes first."""
+    tape = later.tape
+    kept = [i not in again for i in range(len(later.known))]
+    first = Rebuilding((), first=tape.count)
+    made: dict[int, Atom] = {id(later.known[i].value): tape.invars[i] for i in places.values() if kept[i]}
+    readers = _first_readers(tape, again)
     for i in sorted(again):
-        reader = sources.get(i)
-        grown.cursor.source = None if reader is None else reader.source
-        env[i] = _computed(grown, later, places, made, later.known[i])
-    for eqn in jaxpr.eqns:
-        for old, new in zip(eqn.outvars, grown.again(eqn, read(env, eqn.invars)), strict=True):
-            env[old.index] = new
-    known = tuple(compress(later.known, kept))
-    return Unfinished(grown.finish(read(env, jaxpr.outvars)), tuple([one.value for one in known]), known)
+        reader = readers.get(tape.invars[i].index)
+        first.cursor.source = None if reader is None else reader.source
+        _compute(first, later, places, made, later.known[i])
+    invars = (*compress(tape.invars, kept), *tape.invars[len(kept) :])
+    grown = Tape(invars, (*first.eqns, *tape.eqns), tape.outvars, first.num_vars)
+    return Unfinished(grown, tuple(compress(later.known, kept)))
 
 
-def _computed(
-    grown: Rebuilding, later: Unfinished[V], places: Mapping[int, int], made: dict[int, Atom], known: Known[V]
-) -> Atom:
-    """A value in a program that grows, where those that have been `made` are there."""
+def _compute(
+    first: Rebuilding, later: Unfinished[V], places: Mapping[int, int], made: dict[int, Atom], known: Known[V]
+) -> None:
+    """Computes a value, of others that have been `made`. What was an input of the tape is bound as the variable that it
+    was."""
     waiting = [known]
     while waiting:
         one = waiting[-1]
         name = id(one.value)
-        formula = later.known[places[name]].formula if name in places else one.formula
+        at = places.get(name)
+        formula = one.formula if at is None else later.known[at].formula
         if one.literal is not None or name in made or formula is None:
             waiting.pop()
             continue
@@ -88,15 +104,17 @@ def _computed(
             waiting += reversed(missing)
             continue
         operands = [made[id(one.value)] if one.literal is None else one.literal for one in formula[1]]
-        (made[name],) = grown.bind(formula[0], *operands)
-    return made[id(known.value)] if known.literal is None else known.literal
+        (made[name],) = first.bind(formula[0], *operands)
+        if at is not None:
+            made[name] = first.rename(later.tape.invars[at])
 
 
-def _first_readers(jaxpr: Jaxpr, inputs: set[int]) -> dict[int, Eqn]:
-    """The first equation that reads each of these inputs."""
+def _first_readers(tape: Tape, inputs: set[int]) -> dict[int, Eqn]:
+    """The first equation that reads each of the inputs at these places, by its number."""
+    wanted = {tape.invars[i].index for i in inputs}
     found: dict[int, Eqn] = {}
-    for eqn in jaxpr.eqns:
+    for eqn in tape.eqns:
         for atom in eqn.invars:
-            if isinstance(atom, Var) and atom.index in inputs:
+            if isinstance(atom, Var) and atom.index in wanted:
                 found.setdefault(atom.index, eqn)
     return found

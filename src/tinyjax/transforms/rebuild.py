@@ -38,18 +38,19 @@ def key_of(jaxpr: Jaxpr) -> Key:
 @final
 class Rebuilding(Context[Atom]):
     """A program that grows out of another one: its equations are taken over as they are where nothing changes.
+    `first` is the number of the first variable that it binds, where lower ones are taken.
 
     As a context it is like staging. What is bound is attributed to the line of `cursor.source`.
     """
 
     __slots__ = ("_names", "_next", "cursor", "eqns", "invars")
 
-    def __init__(self, invars: Sequence[Var], names: InputNames | None = None) -> None:
+    def __init__(self, invars: Sequence[Var], names: InputNames | None = None, first: int | None = None) -> None:
         self._names = names
         self.cursor: SourceCursor = SourceCursor()
         self.invars: tuple[Var, ...] = tuple(invars)
         self.eqns: list[Eqn] = []
-        self._next = len(self.invars)
+        self._next = len(self.invars) if first is None else first
 
     @property
     def num_vars(self) -> int:
@@ -83,6 +84,12 @@ class Rebuilding(Context[Atom]):
             outs = tuple([Var(i, var.aval) for i, var in enumerate(outs, at)])
         self.eqns.append(Eqn(primitive, ins, outs, eqn.source))
         return outs
+
+    def rename(self, var: Var) -> Var:
+        """Has the last equation bind this variable in the place of its only result, which has the same type."""
+        last = self.eqns.pop()
+        self.eqns.append(Eqn(last.primitive, last.invars, (var,), last.source))
+        return var
 
     def applied(self, jaxpr: Jaxpr, ins: Sequence[Atom], source: SourceInfo | None = None) -> tuple[Atom, ...]:
         """The results of a program for these operands, whose equations come here; from this line, if they name none."""
