@@ -74,7 +74,7 @@ class Rebuilding(Context[Atom]):
         self._next = at + len(outs)
         if primitive is None:
             primitive = eqn.primitive
-        if not outs or outs[0].index == at:
+        if not outs or (outs[0].index == at and outs[-1].index == self._next - 1):
             if primitive is eqn.primitive and ins == eqn.invars:
                 self.eqns.append(eqn)
                 return outs
