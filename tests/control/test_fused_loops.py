@@ -141,6 +141,10 @@ def divided(a: Any, b: Any) -> Any:
         (lambda g: g - 1.0, False),
         (lambda g: 2.0 * g[:-1], True),
         (lambda g: 2.0 * g[0], True),
+        (lambda g: tnp.pad(g[::-1][1:], ((1, 0), (0, 0))), False),
+        (lambda g: summed(tnp.sin, g)[1], False),
+        (lambda g: lax.scan(lambda c, row: (tnp.sin(c + row), None), g[0], g[1:])[0], False),
+        (lambda g: lax.scan(lambda c, row: (c + tnp.sum(row**2), row * 2.0), 0.0, g), True),
         (lambda g: mapped(tnp.exp, g), True),
         (lambda g: mapped(tnp.exp, g[1:]), True),
         (lambda g: divided(g, tnp.sum(g * g)), False),
@@ -148,7 +152,9 @@ def divided(a: Any, b: Any) -> Any:
         (lambda g: sum(g[i, 0] for i in range(len(g))), False),
     ],
     ids=[
-        *("as they are", "placed", "of a stack", "of some rows", "of a row", "a loop", "a loop over some"),
+        *("as they are", "placed", "of a stack", "of some rows", "of a row"),
+        *("placed the other way round", "another layers' loop", "one that begins with a row", "numbers are handed on"),
+        *("a loop", "a loop over some"),
         *("a loop that waits for all", "rows that wait for all", "of numbers"),
     ],
 )

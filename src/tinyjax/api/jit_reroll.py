@@ -39,11 +39,13 @@ PAYS: Final = 1000
 #: How many times as many equations a loop that is made before derivatives saves with what follows from it.
 DERIVED: Final = 3
 #: And how many it must save at least, to be of use to what must save so many times as much with its updates; at most
-#: which part of these, or how many, may be left outside of it. Otherwise, and where there are several, loops are looked
+#: which part of these, or how many, may be left outside of it. Otherwise, and where there are many, loops are looked
 #: for in the gradient, where there is more to be seen: a first layer that hands nothing back, say.
 PART: Final = 10
 LEFT: Final = 3
 FEW: Final = 16
+#: And how many loops there may be: an encoder's and a decoder's, say.
+LOOPS: Final = 4
 #: Smaller loops are looked for in programs of at most so many equations.
 SHORT: Final = 4 * ASKED
 #: With this, XLA sees on the CPU that a loop may write to the row that it has read; without, it copies whole stacks.
@@ -86,7 +88,7 @@ class Rerolling:
 
         def first(traced: Traced) -> Traced:
             found, saved = self._with_any_loops(traced)
-            if saved * PART < self.in_all or not _one_loop(found.jaxpr, max(saved // LEFT, FEW)):
+            if saved * PART < self.in_all or not _few_loops(found.jaxpr, max(saved // LEFT, FEW)):
                 return traced
             before.append(saved)
             return found
@@ -156,13 +158,13 @@ def _flat(jaxpr: Jaxpr) -> Jaxpr:
     return inline(jaxpr, once_or_small(jaxpr, SMALL))
 
 
-def _one_loop(jaxpr: Jaxpr, most: int) -> bool:
-    """Whether a program is one loop, but for what makes rows for stacks, and at most so many other equations."""
+def _few_loops(jaxpr: Jaxpr, most: int) -> bool:
+    """Whether a program is a few loops, but for what makes rows for stacks, and at most so many other equations."""
     from tinyjax.control.scan import Scan  # few ask for it
     from tinyjax.transforms.rows import expands
 
     others = [eqn for eqn in jaxpr.eqns if not eqn.invars or not expands(eqn)] if jaxpr.inner else []
-    return len(others) <= most and sum(isinstance(eqn.primitive, Scan) for eqn in others) == 1
+    return len(others) <= most and 1 <= sum(isinstance(eqn.primitive, Scan) for eqn in others) <= LOOPS
 
 
 def staged_alone(

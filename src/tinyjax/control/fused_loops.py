@@ -14,14 +14,15 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.traverse import nested_programs
-from tinyjax.primitives.slicing import Concatenate, Slice
+from tinyjax.primitives.shaping import Rev
+from tinyjax.primitives.slicing import Concatenate, Pad, Slice
 from tinyjax.primitives.stacking import Stack, Unstack
 from tinyjax.primitives.structure import Reduction
 from tinyjax.transforms.late import ARRANGING
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read, without_unread
 
 #: What takes rows from stacks, and puts them together.
-_PLACING: Final = ARRANGING | {Concatenate, Slice, Stack, Unstack}
+_PLACING: Final = ARRANGING | {Concatenate, Pad, Rev, Slice, Stack, Unstack}
 
 
 def fused(jaxpr: Jaxpr) -> Jaxpr:
@@ -43,7 +44,7 @@ def computes_of_rows(jaxpr: Jaxpr) -> bool:
     """Whether something is computed of rows that a loop has stacked which goes through another one's stacks, as loops
     back do: of all gradients, say, which have to be there together for it. What is computed of a whole stack isn't
     meant, nor what waits for the whole loop, as updates do for a norm of all gradients: these are there without loops,
-    too."""
+    too. Nor are other layers, which are given a row or all of them: an encoder's loop back by the decoder's, say."""
     return any(map(_computes_of_rows, nested_programs(jaxpr)))
 
 
@@ -52,6 +53,10 @@ def _computes_of_rows(jaxpr: Jaxpr) -> bool:
     back = set[int]()  # of those that go through such stacks
     rows = set[int]()  # of the latter
     waiting = set[int]()  # what follows from the whole of a loop back, or from all rows
+    layers = set[int]()  # what loops that hand arrays on follow from
+    for eqn in reversed(jaxpr.eqns):
+        if _hands_on(eqn) or not layers.isdisjoint(out.index for out in eqn.outvars):
+            layers.update(var.index for var in _vars(eqn.invars))
     for eqn in jaxpr.eqns:
         read_here = {var.index for var in _vars(eqn.invars)}
         made = {out.index for out in eqn.outvars}
@@ -59,8 +64,12 @@ def _computes_of_rows(jaxpr: Jaxpr) -> bool:
         through = {var.index for var in _vars(loop.operands(eqn.invars)[2])} if loop else set[int]()
         if not waiting.isdisjoint(read_here):
             waiting |= made
+        elif _hands_on(eqn):
+            if not back.isdisjoint(read_here - through):
+                waiting |= made
         elif not back.isdisjoint(through) or (not rows.isdisjoint(read_here) and not _places(eqn)):
-            return True
+            if layers.isdisjoint(made):
+                return True
         elif not rows.isdisjoint(read_here) or (
             not back.isdisjoint(read_here) and isinstance(eqn.primitive, Slice | Unstack)
         ):
@@ -74,6 +83,13 @@ def _computes_of_rows(jaxpr: Jaxpr) -> bool:
                 waiting |= made - ys
             stacks |= ys
     return False
+
+
+def _hands_on(eqn: Eqn) -> bool:
+    """Whether it is a loop whose iterations hand arrays on, as those of layers and their derivatives do: such as go
+    through what others have kept, or give to theirs. Updates don't."""
+    loop = eqn.primitive
+    return isinstance(loop, Scan) and any(aval.size > 1 for aval in loop.operands(loop.jaxpr.in_avals)[1])
 
 
 def _places(eqn: Eqn) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
@@ -26,8 +26,7 @@ def added_on_the_way(jaxpr: Jaxpr) -> Jaxpr:
     its own to one array, in the same order, and nothing is kept for it. A number that such a sum begins with is an
     array, as what is added to in the other layers is.
     """
-    adds = [i for i, eqn in enumerate(jaxpr.eqns) if type(eqn.primitive) is Add and eqn.outvars[0].aval.shape]
-    sums = _long_sums(jaxpr, adds) if len(adds) >= _TERMS else []
+    sums = long_sums(jaxpr.eqns, lambda: count_reads(jaxpr))
     if not sums:
         return jaxpr
     maker = {out.index: i for i, eqn in enumerate(jaxpr.eqns) for out in eqn.outvars}
@@ -60,15 +59,18 @@ def added_on_the_way(jaxpr: Jaxpr) -> Jaxpr:
     return ctx.finish(read(env, jaxpr.outvars))
 
 
-def _long_sums(jaxpr: Jaxpr, adds: Sequence[int]) -> list[list[int]]:
+def long_sums(eqns: Sequence[Eqn], reads_of: Callable[[], Sequence[int] | Mapping[int, int]]) -> list[list[int]]:
     """The equations that add up each sum of many terms, from the first to the last; these ones add arrays. What each
-    gives is read by the next one alone."""
-    reads = count_reads(jaxpr)
+    gives is read by the next one alone: `reads_of` says how often each variable is read, if that has to be known."""
+    adds = [i for i, eqn in enumerate(eqns) if type(eqn.primitive) is Add and eqn.outvars[0].aval.shape]
+    if len(adds) < _TERMS:
+        return []
+    reads = reads_of()
     position: dict[int, int] = {}
     length: dict[int, int] = {}
     before: dict[int, int] = {}  # of a sum: the one to which a term is added there
     for i in adds:
-        eqn = jaxpr.eqns[i]
+        eqn = eqns[i]
         out = eqn.outvars[0]
         position[out.index], length[out.index] = i, 1
         # One that adds to a number begins a sum.

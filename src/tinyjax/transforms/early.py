@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from itertools import chain, groupby
 from typing import Final, final
 
 from tinyjax.caching import bounded
@@ -15,6 +16,7 @@ from tinyjax.ir.traverse import inner_programs
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.elementwise import Elementwise
 from tinyjax.primitives.structure import Reduction
+from tinyjax.transforms.added_on_the_way import long_sums
 from tinyjax.transforms.late import ARRANGING
 from tinyjax.transforms.rows import JOINING, Lazy
 from tinyjax.transforms.scalar_sums import joins_scalars
@@ -76,6 +78,8 @@ class _Early:
         self._wide = [any(out.aval.shape for out in eqn.outvars) for eqn in eqns]
         #: The equations from which no result follows, though they read something.
         self._unread = set[int]()
+        #: The equations that add a term to a sum of many, but for the last term.
+        self._adding: Set[int] = self._links(lazy, results)
         self._moves: Sequence[bool] = self._movable()
         #: The equations that compute something of inputs alone, quickly or for results of the program alone: how many
         #: of them one after the other.
@@ -88,6 +92,14 @@ class _Early:
         self._freely_made: set[int] = {out for i in self._free for out in self._outs[i]}
         #: The equations that make stacks of scalars.
         self._joining: frozenset[int] = frozenset([i for i, eqn in enumerate(eqns) if joins_scalars(eqn)])
+
+    def _links(self, lazy: Lazy, results: Sequence[Atom]) -> Set[int]:
+        def reads() -> Mapping[int, int]:
+            reading = chain(self._eqns, {id(eqn): eqn for eqn in lazy.eqns.values()}.values())
+            atoms = chain(results, chain.from_iterable(eqn.invars for eqn in reading))
+            return Counter(atom.index for atom in atoms if type(atom) is Var)
+
+        return {i for links in long_sums(self._eqns, reads) for i in links[:-1]}
 
     def _depth(self, i: int, eqn: Eqn) -> int | None:
         depth = 1
@@ -293,7 +305,8 @@ class _Early:
                         if known is None:
                             updates = True
                         elif known >= after:
-                            after = known + 1
+                            # A sum of many terms is as long as one, so that none of them is unlike the others.
+                            after = known + (i not in self._adding)
             if updates:
                 wide |= operands
             kind = type(eqn.primitive)
