@@ -85,23 +85,30 @@ class Rerolling:
         from tinyjax.control.remade import remade
 
         before: list[int] = []
+        loops: list[int] = []
 
         def first(traced: Traced) -> Traced:
             found, saved = self._with_any_loops(traced)
-            if saved * PART < self.in_all or not _few_loops(found.jaxpr, max(saved // LEFT, FEW)):
+            count = _loops_of(found.jaxpr, max(saved // LEFT, FEW))
+            if saved * PART < self.in_all or not 1 <= count <= LOOPS:
                 return traced
             before.append(saved)
+            loops.append(count)
             return found
 
         with Rewriting(active_frame(), first) as frame, frame:
             traced = staged(function, treedef, avals, lies)
         best, enough = self._with_loops_before(traced, sum(before)) if before else (None, False)
-        if best is None or not enough:
+        # What waits for several loops is in loops of its own, of which the gradient has fewer.
+        waits = best is not None and max(loops) > 1 and _loops_of(best.jaxpr) > 2 * sum(loops)
+        if best is None or not enough or waits:
             alone = staged_alone(function, treedef, avals, lies) if before else traced
             found, saved = self._with_loops(alone, ASKED)
-            if found is alone or saved < self.in_all:
+            if found is not alone and saved >= self.in_all:
+                if best is None or waits:  # otherwise, a gradient made of loops is the better one
+                    best = evolve(found, jaxpr=fused(found.jaxpr))
+            elif best is None or not enough:
                 return alone
-            best = best or evolve(found, jaxpr=fused(found.jaxpr))  # a gradient made of loops is the better one
         return evolve(best, jaxpr=remade(best.jaxpr))
 
     def _with_loops_before(self, traced: Traced, saved_before: int) -> tuple[Traced | None, bool]:
@@ -158,13 +165,14 @@ def _flat(jaxpr: Jaxpr) -> Jaxpr:
     return inline(jaxpr, once_or_small(jaxpr, SMALL))
 
 
-def _few_loops(jaxpr: Jaxpr, most: int) -> bool:
-    """Whether a program is a few loops, but for what makes rows for stacks, and at most so many other equations."""
+def _loops_of(jaxpr: Jaxpr, most: int | None = None) -> int:
+    """How many loops a program is, but for what makes rows for stacks, and at most so many other equations; otherwise,
+    none."""
     from tinyjax.control.scan import Scan  # few ask for it
     from tinyjax.transforms.rows import expands
 
     others = [eqn for eqn in jaxpr.eqns if not eqn.invars or not expands(eqn)] if jaxpr.inner else []
-    return len(others) <= most and 1 <= sum(isinstance(eqn.primitive, Scan) for eqn in others) <= LOOPS
+    return 0 if most is not None and len(others) > most else sum(isinstance(eqn.primitive, Scan) for eqn in others)
 
 
 def staged_alone(
