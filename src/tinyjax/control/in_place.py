@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Collection, Mapping
 
-from attrs import evolve
-
-from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.carried_stacks import Place, carried
 from tinyjax.control.scan import Scan
-from tinyjax.ir.dtypes import INT32
 from tinyjax.ir.effects import must_stay
-from tinyjax.ir.interpret import interpret
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
-from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives.dynamic import dynamic_slice, dynamic_update_slice
-from tinyjax.primitives.elementwise import add
-from tinyjax.primitives.shaping import expand_dims, squeeze
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.transforms.border import Bordered
 from tinyjax.transforms.rebuild import Rebuilding, read
-
-#: Where the loop is, beside its other carries.
-_POSITION: Final = array_type((), INT32)
 
 
 def in_place(border: Bordered, given: Collection[int]) -> tuple[Bordered, tuple[int, ...]]:
@@ -50,7 +38,11 @@ def in_place(border: Bordered, given: Collection[int]) -> tuple[Bordered, tuple[
         if over is None or not isinstance(scan, Scan):
             env += ctx.again(eqn, ins)
             continue
-        env += _written_over(ctx, scan, ins, over)
+        xs = scan.operands(ins)[2]
+        rows = {x: Place(x, 0, xs[x].aval.shape[1:]) for x in over}
+        done = carried(ctx, scan, ins, {x: xs[x] for x in over}, rows, {y: rows[x] for x, y in over.items()})
+        stacks = {**done.stacks, **{y: done.memory[x] for x, y in over.items()}}
+        env += [*done.carry, *[stacks[j] for j in range(scan.num_ys)]]
         first = scan.num_consts + scan.num_carry
         for x, y in over.items():
             operand = eqn.invars[first + x]
@@ -104,40 +96,3 @@ def needs_of(body: Jaxpr, rows: Mapping[int, int]) -> list[frozenset[int]]:
         own = none.union(*[found[atom.index] for atom in eqn.invars if isinstance(atom, Var)])
         found += [own] * len(eqn.outvars)
     return found
-
-
-def _written_over(ctx: Rebuilding, scan: Scan, ins: Sequence[Atom], pairs: Mapping[int, int]) -> list[Atom]:
-    """What a loop returns which has the pairs' arrays as carries, and in them what it returns row by row."""
-    consts, carry, xs = scan.operands(ins)
-    fixed, values, rows = scan.operands(scan.jaxpr.in_avals)
-    kept = [k for k in range(len(xs)) if k not in pairs]
-    written = set(pairs.values())
-
-    def step(inner: StagingContext, now: list[Atom]) -> Sequence[Atom]:
-        at = len(fixed) + len(values)
-        place, held, others = now[at], now[at + 1 : at + 1 + len(pairs)], now[at + 1 + len(pairs) :]
-        stacks, row = dict(zip(pairs, held, strict=True)), dict(zip(kept, others, strict=True))
-        zero = inner.constant(Literal.of(0, INT32))
-        for k, stack in stacks.items():
-            shape = stack.aval.shape
-            starts = [place, *[zero] * (len(shape) - 1)]
-            row[k] = squeeze(inner, dynamic_slice(inner, stack, (1, *shape[1:]), *starts), (0,))
-        outs = interpret(inner, scan.jaxpr, [*now[:at], *[row[k] for k in range(len(xs))]])
-        after, ys = scan.results(outs)
-        full: list[Atom] = []
-        for k, j in pairs.items():
-            starts = [place, *[zero] * (stacks[k].aval.ndim - 1)]
-            full.append(dynamic_update_slice(inner, stacks[k], expand_dims(inner, ys[j], (0,)), *starts))
-        next_place = add(inner, place, inner.constant(Literal.of(-1 if scan.reverse else 1, INT32)))
-        return [*after, next_place, *full, *[y for j, y in enumerate(ys) if j not in written]]
-
-    held = [xs[k].aval for k in pairs]
-    body = stage([*fixed, *values, _POSITION, *held, *[rows[k] for k in kept]], step)
-    loop = evolve(scan, jaxpr=body, num_carry=len(values) + 1 + len(pairs))
-    start = ctx.constant(Literal.of(scan.length - 1 if scan.reverse else 0, INT32))
-    operands = [*consts, *carry, start, *[xs[k] for k in pairs], *[xs[k] for k in kept]]
-    outs = ctx.bind(loop, *operands)
-    others = iter(outs[len(values) + 1 + len(pairs) :])
-    over = {j: outs[len(values) + 1 + i] for i, j in enumerate(pairs.values())}
-    stacks = [over[j] if j in over else next(others) for j in range(scan.num_ys)]
-    return [*outs[: len(values)], *stacks]

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Final, final
+from collections.abc import Mapping
+from typing import final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.carried_stacks import Place, carried
 from tinyjax.control.in_place import needs_of
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import INT32
 from tinyjax.ir.effects import must_stay
-from tinyjax.ir.interpret import interpret
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives.dynamic import dynamic_slice, dynamic_update_slice
-from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.structure import full
 from tinyjax.transforms.rebuild import Rebuilding, read
-
-#: Where a loop is, beside its other carries.
-_POSITION: Final = array_type((), INT32)
 
 
 def shared_stacks(jaxpr: Jaxpr) -> Jaxpr:
@@ -58,19 +51,10 @@ def shared_stacks(jaxpr: Jaxpr) -> Jaxpr:
 
 @final
 @frozen
-class _Place:
-    """Where the rows of a stack are: in the memory of which result, from which element of each of its rows on."""
-
-    host: int
-    first: int
-
-
-@final
-@frozen
 class _Plan:
-    """`guests` are stacks of earlier loops, and `hosts` the results of later ones in whose memory they are."""
+    """`guests` are stacks of earlier loops, and `hosts` the results of later ones in whose memory they are, flat."""
 
-    guests: Mapping[int, _Place]
+    guests: Mapping[int, Place]
     hosts: Mapping[int, ShapedArray]
 
     def concerns(self, scan: Scan, eqn: Eqn) -> bool:
@@ -83,7 +67,7 @@ def _planned(jaxpr: Jaxpr) -> _Plan:
     readers = Counter(atom.index for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var))
     readers.update(atom.index for atom in jaxpr.outvars if isinstance(atom, Var))
     lengths: dict[int, int] = {}  # of the loops that have made stacks
-    guests: dict[int, _Place] = {}
+    guests: dict[int, Place] = {}
     hosts: dict[int, ShapedArray] = {}
     for eqn in jaxpr.eqns:
         scan = eqn.primitive
@@ -114,7 +98,7 @@ def _planned(jaxpr: Jaxpr) -> _Plan:
             ]
             if fitting:
                 _, host = min(fitting, key=lambda found: (found[0], found[1].index))
-                guests[x.index] = _Place(host.index, taken[host.index])
+                guests[x.index] = Place(host.index, taken[host.index], (x.aval.size // scan.length,))
                 taken[host.index] += x.aval.size // scan.length
                 hosts[host.index] = host.aval
     return _Plan(guests, hosts)
@@ -122,52 +106,22 @@ def _planned(jaxpr: Jaxpr) -> _Plan:
 
 def _rewrite(ctx: Rebuilding, env: list[Atom], now: dict[int, Atom], plan: _Plan, scan: Scan, eqn: Eqn) -> None:
     """The loop again, with the memory of results among its carries, for what it reads, keeps or returns there."""
-    consts, carry, xs = scan.operands(read(env, eqn.invars))
-    olds = scan.operands(eqn.invars)[2]
-    fixed, values, rows = scan.operands(scan.jaxpr.in_avals)
-    stacks = scan.results(eqn.outvars)[1]
-    taken = {k: plan.guests[x.index] for k, x in enumerate(olds) if isinstance(x, Var) and x.index in plan.guests}
-    places = {**plan.guests, **{host: _Place(host, 0) for host in plan.hosts}}
+    xs, (_, stacks) = scan.operands(eqn.invars)[2], scan.results(eqn.outvars)
+    taken = {k: plan.guests[x.index] for k, x in enumerate(xs) if isinstance(x, Var) and x.index in plan.guests}
+    hosts = {host: Place(host, 0, (aval.size // scan.length,)) for host, aval in plan.hosts.items()}
+    places = {**plan.guests, **hosts}
     given = {j: places[stack.index] for j, stack in enumerate(stacks) if stack.index in places}
-    held = list(dict.fromkeys(place.host for place in (*taken.values(), *given.values())))
+    held = dict.fromkeys(place.memory for place in (*taken.values(), *given.values()))
     for host in held:
         if host not in now:
-            aval = plan.hosts[host]
-            now[host] = full(ctx, array_type((scan.length, aval.size // scan.length), aval.dtype), 0)
-    kept = [k for k in range(len(xs)) if k not in taken]
-    at = len(fixed) + len(values)
-
-    def step(inner: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
-        place = ins[at]
-        memory = dict(zip(held, ins[at + 1 : at + 1 + len(held)], strict=True))
-        row = dict(zip(kept, ins[at + 1 + len(held) :], strict=True))
-
-        def start(first: int) -> list[Atom]:
-            return [place, inner.constant(Literal.of(first, INT32))]
-
-        for k, where in taken.items():
-            found = dynamic_slice(inner, memory[where.host], (1, rows[k].size), *start(where.first))
-            row[k] = reshape(inner, found, rows[k].shape)
-        outs = interpret(inner, scan.jaxpr, [*ins[:at], *[row[k] for k in range(len(xs))]])
-        after, ys = scan.results(outs)
-        for j, where in given.items():
-            flat = reshape(inner, ys[j], (1, ys[j].aval.size))
-            memory[where.host] = dynamic_update_slice(inner, memory[where.host], flat, *start(where.first))
-        next_place = add(inner, place, inner.constant(Literal.of(-1 if scan.reverse else 1, INT32)))
-        return [*after, next_place, *memory.values(), *[y for j, y in enumerate(ys) if j not in given]]
-
-    body = stage([*fixed, *values, _POSITION, *[now[host].aval for host in held], *[rows[k] for k in kept]], step)
-    loop = evolve(scan, jaxpr=body, num_carry=len(values) + 1 + len(held))
-    start = ctx.constant(Literal.of(scan.length - 1 if scan.reverse else 0, INT32))
-    outs = ctx.bind(loop, *consts, *carry, start, *[now[host] for host in held], *[xs[k] for k in kept])
-    n = len(values) + 1
-    now.update(zip(held, outs[n : n + len(held)], strict=True))
-    others = iter(outs[n + len(held) :])
-    env += outs[: len(values)]
+            now[host] = full(ctx, array_type((scan.length, *hosts[host].part), plan.hosts[host].dtype), 0)
+    done = carried(ctx, scan, read(env, eqn.invars), {host: now[host] for host in held}, taken, given)
+    now.update(done.memory)
+    env += done.carry
     for j, stack in enumerate(stacks):
         if stack.index in plan.hosts:
             env.append(reshape(ctx, now[stack.index], stack.aval.shape))
         elif j in given:
-            env.append(now[given[j].host])  # read by nobody but through its place
+            env.append(now[given[j].memory])  # read by nobody but through its place
         else:
-            env.append(next(others))
+            env.append(done.stacks[j])
