@@ -174,6 +174,28 @@ def test_donated_rows_are_gone() -> None:
     assert not third[3].is_deleted()
 
 
+def test_rows_stay_rows() -> None:
+    """A part of the stack that a step takes is left alone; one that has been read by itself gives that memory back."""
+    rolled = tj.jit(step, reroll=True)
+    ws = rolled(on_device(DEPTH), X)
+    rows = [w.row for w in ws]
+    _ = tnp.sin(ws[4])
+    assert ws[4].buffer is not None
+    rolled(ws, X)
+    assert ws[4].buffer is None
+    assert all(w.row is row for i, (w, row) in enumerate(zip(ws, rows, strict=True)) if i != 4)
+    assert tj.block_until_ready(ws) is ws
+    close(rolled(ws, X), step(ws, X))
+
+
+def test_what_waits_for_rows_that_are_gone_says_so() -> None:
+    rolled = tj.jit(step, reroll=True, donate_argnums=0)
+    ws = rolled(on_device(DEPTH), X)
+    rolled(ws, X)
+    with pytest.raises(DeletedBufferError, match="was used after it had been donated"):
+        tj.block_until_ready({"ws": ws})
+
+
 def test_donated_stacks_are_written_over() -> None:
     """The loop that makes new weights writes them to the stack of the old ones, so there is one stack, not two."""
     lowered = tj.jit(step, reroll=True, donate_argnums=0).lower(on_device(DEPTH), X)

@@ -86,8 +86,10 @@ class Donating:
                     "or don't donate it."
                 )
             seen.add(id(leaf))
-        spared |= set(map(id, tree.flatten(result)[0]))
-        for leaf in leaves:
+        left = [leaf for leaf in leaves if not _is_gone(leaf)]
+        if left:
+            spared |= set(map(id, tree.flatten(result)[0]))
+        for leaf in left:
             if id(leaf) not in spared:
                 leaf.delete()
 
@@ -114,3 +116,8 @@ class Donating:
 def _on_host(array: ConcreteArray) -> bool:
     """Whether elements are on the host, or part of a stack."""
     return array.buffer is None and (array.row is not None or array.host is not None)
+
+
+def _is_gone(array: ConcreteArray) -> bool:
+    """Whether it is part of a stack that was donated as a whole, and is freed already."""
+    return array.host is None and (row := array.row) is not None and row.stack.is_deleted()

@@ -180,10 +180,15 @@ def copy_to_host_async(x: T) -> T:
 def block_until_ready(x: T) -> T:
     """Waits until all arrays of the tree are computed. Returns the tree itself."""
     buffers = []
+    stacks: dict[int, ConcreteArray] = {}  # for each, one of the arrays that are its rows
     for leaf in tree.flatten(x)[0]:
         if isinstance(leaf, ConcreteArray) and leaf.buffer is not None:
             buffers.append(leaf.buffer)
+        elif isinstance(leaf, ConcreteArray) and leaf.row is not None:
+            stacks[id(leaf.row.stack)] = leaf
         elif isinstance(leaf, Array):
             leaf.block_until_ready()
     backend.wait_for(buffers)
+    for row in stacks.values():
+        row.block_until_ready()
     return x

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from tinyjax.backend.buffers import DeviceBuffer
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.slots import made_by_slots
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 @final
+@made_by_slots
 @frozen(eq=False)
 class Row:
     """The part at `at` of the leading axis of an array on a CPU device; there are `count` of them."""

@@ -15,7 +15,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared.runners import Launch, LaunchOnMesh
-from tinyjax.prepared.stored_array import StoredArray, become_row, of_row
+from tinyjax.prepared.stored_array import StoredArray, become_row, is_row, of_row
 
 if TYPE_CHECKING:
     from tinyjax.transforms.border import Bordered
@@ -85,10 +85,10 @@ def operands_in_stacks(
         if stack is None:
             return None
         found.append(stack)
-        if isinstance(stack.data, backend.DeviceBuffer):
+        if isinstance(data := stack.data, backend.DeviceBuffer):
             for at, member in enumerate(members):
-                if isinstance(member, StoredArray) and member.host is None:
-                    become_row(member, backend.Row(stack.data, len(members), at))
+                if isinstance(member, StoredArray) and member.host is None and not is_row(member, data):
+                    become_row(member, backend.Row(data, len(members), at))
     return found
 
 

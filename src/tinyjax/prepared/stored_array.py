@@ -164,6 +164,11 @@ def of_row(kind: type[E], row: backend.Row, aval: ShapedArray) -> E:
     return out
 
 
+def is_row(array: StoredArray, stack: backend.DeviceBuffer) -> bool:
+    """Whether an array is a part of this one, and has no memory of its own."""
+    return array.buffer is None and (row := array.row) is not None and row.stack is stack
+
+
 def become_row(array: StoredArray, row: backend.Row) -> None:
     """An array whose elements have been copied into a stack is its row: its own memory is free, if nobody else has it.
 
