@@ -134,23 +134,27 @@ class _Calls:
 
 def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
     """The program with the equations of what it calls, what that calls, and so on."""
-    if not jaxpr.inner:
-        return jaxpr
     calls = _Calls()
     called: dict[int, Inlinable | None] = {}  # by the identity of primitives, which the programs keep alive
+
+    def chosen(eqn: Eqn) -> Inlinable | None:
+        which = id(eqn.primitive)
+        found = called[which] if which in called else called.setdefault(which, calls.found(eqn.primitive))
+        return found if found is not None and (found.transparent if where is None else where(eqn)) else None
+
+    first = next((i for i, eqn in enumerate(jaxpr.eqns) if chosen(eqn) is not None), None) if jaxpr.inner else None
+    if first is None:
+        return jaxpr
     ctx = Rebuilding(jaxpr.invars)
-    inlined = False
-    env: list[Atom] = list(jaxpr.invars)
+    env: list[Atom] = [*jaxpr.invars, *ctx.kept(jaxpr.eqns[:first])]
     # The program at hand and those which call it: its variables so far, what is left of it, and the call's line.
-    path: list[tuple[list[Atom], Iterator[Eqn], Jaxpr, Eqn | None]] = [(env, iter(jaxpr.eqns), jaxpr, None)]
+    path: list[tuple[list[Atom], Iterator[Eqn], Jaxpr, Eqn | None]] = [(env, iter(jaxpr.eqns[first:]), jaxpr, None)]
     while True:
         env, left, program, call = path[-1]
         for eqn in left:
             ins = read(env, eqn.invars)
-            which = id(eqn.primitive)
-            found = called[which] if which in called else called.setdefault(which, calls.found(eqn.primitive))
-            if found is not None and (found.transparent if where is None else where(eqn)):
-                inlined = True
+            found = chosen(eqn)
+            if found is not None:
                 callee = found.jaxpr
                 args = [ctx.converted(arg, var.aval) for arg, var in zip(ins, callee.invars, strict=True)]
                 path.append((args, iter(callee.eqns), callee, eqn))
@@ -163,5 +167,5 @@ def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
             path.pop()
             outs = read(env, program.outvars)
             if call is None:
-                return ctx.finish(outs) if inlined else jaxpr
+                return ctx.finish(outs)
             path[-1][0].extend(outs)

@@ -85,6 +85,13 @@ class Rebuilding(Context[Atom]):
         self.eqns.append(Eqn(primitive, ins, outs, eqn.source))
         return outs
 
+    def kept(self, eqns: Sequence[Eqn]) -> list[Var]:
+        """The first equations of the old program, as they are; and what they bind."""
+        self.eqns += eqns
+        outs = [out for eqn in eqns for out in eqn.outvars]
+        self._next += len(outs)
+        return outs
+
     def rename(self, var: Var) -> Var:
         """Has the last equation bind this variable in the place of its only result, which has the same type."""
         last = self.eqns.pop()
