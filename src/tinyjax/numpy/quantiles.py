@@ -206,15 +206,14 @@ def _quantile(
     if not isinstance(given, str) or given not in _RULES:
         raise ChoiceError(f"{name}: method is one of {', '.join(_RULES)}, not {method!r}")
     (x,) = promote_inexact(as_array(a))
-    (asked,) = promote_inexact(as_array(q) if isinstance(q, float | int) else asarray(q))
+    (asked,) = promote_inexact(as_array(q) if isinstance(q, float | int | Array) else asarray(q))
     if asked.dtype.itemsize < FLOAT32.itemsize:  # places are counted in it
         asked = astype(asked, FLOAT32)
     if x.dtype in COMPLEXES or asked.dtype in COMPLEXES:
         raise DtypeError(f"{name} does not accept complex operands, got {x.aval} and {asked.aval}")
-    known = asked.concrete()
-    found = np.zeros(0) if known is None else np.asarray(known.data).astype(float)
-    if found.size and (np.min(found) < 0 or np.max(found) > whole):
-        raise ChoiceError(f"{name}: q is between 0 and {whole}, got {np.min(found)} to {np.max(found)}")
+    low, high = (q, q) if isinstance(q, float | int) else _limits(asked)
+    if low < 0 or high > whole:
+        raise ChoiceError(f"{name}: q is between 0 and {whole}, got {float(low)} to {float(high)}")
     axes = canonical_axes(axis, x.ndim, name)
     kept = [i for i in range(x.ndim) if i not in axes]
     rest, size = tuple(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axes)
@@ -234,6 +233,15 @@ def _quantile(
     _, heavy, _ = promote_inexact(rows, heavy, asked)
     picked = _weighted(rows, heavy, _fractions(asked, whole), skip)
     return _in_place(picked, asked.shape, rest, axes, keepdims)
+
+
+def _limits(asked: Array) -> tuple[float, float]:
+    """The least and the greatest of what is asked for; 0 if that isn't known."""
+    known = asked.concrete()
+    if known is None or not asked.size:
+        return 0.0, 0.0
+    elements = np.asarray(known.data)
+    return float(elements.min()), float(elements.max())
 
 
 def _fractions(asked: Array, whole: int) -> Array:
@@ -264,8 +272,8 @@ def _at(ordered: Array, places: Array) -> Array:
 
 def _ordinary(ordered: Array, q: Array, rule: Rule, skip: bool) -> Array:
     """Of rows in order, nan last: the quantiles, as the last axis."""
-    nans = is_nan(ordered)
-    count = reductions.sum(~nans, -1, INT64, keepdims=True) if skip else as_array(np.full(1, ordered.shape[-1]))
+    some = as_array(np.full(1, ordered.shape[-1]))
+    count = reductions.sum(~is_nan(ordered), -1, INT64, keepdims=True) if skip else some
     n = astype(count, q.dtype)  # a narrow dtype of the elements may not reach so far
     last = maximum(n - 1, constant_like(n, 0))
     place = minimum(maximum(rule(n, q), constant_like(n, 0)), last)
@@ -275,7 +283,7 @@ def _ordinary(ordered: Array, q: Array, rule: Rule, skip: bool) -> Array:
     low, high = (_at(ordered, broadcast_to(astype(i, INT64), shape)) for i in (below, above))
     # By no difference, which overflows, and is nan next to infinities; equal elements both have derivatives.
     out = where(part == 0, low, low * (1 - part) + high * part)
-    bad = count == 0 if skip else reductions.any(nans, -1, keepdims=True)
+    bad = count == 0 if skip else is_nan(ordered[..., -1:])
     return where(bad | is_nan(q), constant_like(out, math.nan), out)
 
 
