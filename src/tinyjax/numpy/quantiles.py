@@ -205,22 +205,14 @@ def _quantile(
     given: object = method
     if not isinstance(given, str) or given not in _RULES:
         raise ChoiceError(f"{name}: method is one of {', '.join(_RULES)}, not {method!r}")
-    (x,) = promote_inexact(as_array(a))
-    (asked,) = promote_inexact(as_array(q) if isinstance(q, float | int | Array) else asarray(q))
-    if asked.dtype.itemsize < FLOAT32.itemsize:  # places are counted in it
-        asked = astype(asked, FLOAT32)
-    if x.dtype in COMPLEXES or asked.dtype in COMPLEXES:
-        raise DtypeError(f"{name} does not accept complex operands, got {x.aval} and {asked.aval}")
+    x, asked = as_array(a), as_array(q) if isinstance(q, float | int | Array) else asarray(q)
     low, high = (q, q) if isinstance(q, float | int) else _limits(asked)
     if low < 0 or high > whole:
         raise ChoiceError(f"{name}: q is between 0 and {whole}, got {float(low)} to {float(high)}")
-    axes = canonical_axes(axis, x.ndim, name)
-    kept = [i for i in range(x.ndim) if i not in axes]
-    rest, size = tuple(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axes)
-    if size == 0:
-        raise ShapeError(f"{name} of no elements isn't defined: {x.aval} has none along {axes}")
     if weights is None:
-        return _unweighted(x, asked, whole, axes, method, keepdims, skip)
+        return _unweighted(x, asked, name, whole, axis, method, keepdims, skip)
+    x, asked, axes, kept, size = _looked_at(name, x, asked, axis)
+    rest = tuple(x.shape[i] for i in kept)
     rows = reshape(transpose(x, (*kept, *axes)), (*rest, size))
     if method != "inverted_cdf":
         raise ChoiceError(f"{name}: with weights, method is 'inverted_cdf', not {method!r}")
@@ -236,12 +228,29 @@ def _quantile(
 
 
 def _limits(asked: Array) -> tuple[float, float]:
-    """The least and the greatest of what is asked for; 0 if that isn't known."""
-    known = asked.concrete()
-    if known is None or not asked.size:
+    """The least and the greatest of what is asked for; 0 if that isn't known, or isn't real."""
+    known = asked.concrete() if asked.size and asked.dtype not in COMPLEXES else None
+    if known is None:
         return 0.0, 0.0
     elements = np.asarray(known.data)
     return float(elements.min()), float(elements.max())
+
+
+def _looked_at(
+    name: str, x: Array, asked: Array, axis: Axis
+) -> tuple[Array, Array, tuple[int, ...], tuple[int, ...], int]:
+    """The array, and what is asked for, as floats; the axes that are reduced, the others, and the number of elements
+    of which there are quantiles."""
+    (x,), (asked,) = promote_inexact(x), promote_inexact(asked)
+    if asked.dtype.itemsize < FLOAT32.itemsize:  # places are counted in it
+        asked = astype(asked, FLOAT32)
+    if x.dtype in COMPLEXES or asked.dtype in COMPLEXES:
+        raise DtypeError(f"{name} does not accept complex operands, got {x.aval} and {asked.aval}")
+    axes = canonical_axes(axis, x.ndim, name)
+    size = math.prod(x.shape[i] for i in axes)
+    if size == 0:
+        raise ShapeError(f"{name} of no elements isn't defined: {x.aval} has none along {axes}")
+    return x, asked, axes, tuple(i for i in range(x.ndim) if i not in axes), size
 
 
 def _fractions(asked: Array, whole: int) -> Array:
@@ -256,10 +265,10 @@ def _in_place(picked: Array, asked: Shape, rest: Shape, axes: tuple[int, ...], k
 
 @prepared
 def _unweighted(
-    x: Array, asked: Array, whole: int, axes: tuple[int, ...], method: str, keepdims: bool, skip: bool
+    x: Array, asked: Array, name: str, whole: int, axis: Axis, method: str, keepdims: bool, skip: bool
 ) -> Array:
-    kept = [i for i in range(x.ndim) if i not in axes]
-    rest, size = tuple(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axes)
+    x, asked, axes, kept, size = _looked_at(name, x, asked, axis)
+    rest = tuple(x.shape[i] for i in kept)
     rows = reshape(transpose(x, (*kept, *axes)), (*rest, size))
     picked = _ordinary(along_axis.sort(rows), _fractions(asked, whole), _RULES[method], skip)
     return _in_place(picked, asked.shape, rest, axes, keepdims)
