@@ -27,7 +27,7 @@ from tinyjax.backend.refusals import refusal
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
 from tinyjax.errors import DeletedBufferError, DonationError, XlaError
-from tinyjax.hlo.context import HostCall
+from tinyjax.hlo.called import HostCall
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import CARRIERS, KEYS, HostArray
 from tinyjax.ir.value import ConcreteValue, Data

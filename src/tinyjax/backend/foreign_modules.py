@@ -20,8 +20,7 @@ from tinyjax.backend import jax_programs
 from tinyjax.backend.export import exported as record
 from tinyjax.backend.export import serialized
 from tinyjax.errors import UnsupportedError
-from tinyjax.hlo.context import identifier
-from tinyjax.hlo.text import results_text, type_text, types_text
+from tinyjax.hlo.text import identifier, results_text, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 

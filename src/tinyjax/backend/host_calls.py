@@ -13,7 +13,7 @@ from attrs import frozen
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import PlainCache
 from tinyjax.errors import CallbackError, ContractError
-from tinyjax.hlo.context import HostCall
+from tinyjax.hlo.called import HostCall
 from tinyjax.ir import contracts
 from tinyjax.ir.dtypes import KEYS, HostArray
 

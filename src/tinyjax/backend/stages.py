@@ -17,7 +17,7 @@ from tinyjax.ir.value import ConcreteValue
 if TYPE_CHECKING:
     from tinyjax.backend.executor import AnyProgram
     from tinyjax.backend.layouts import Division, Layout
-    from tinyjax.hlo.context import Place
+    from tinyjax.hlo.called import Place
     from tinyjax.meshes import NamedSharding
     from tinyjax.meshes.sharding import Sharding
 

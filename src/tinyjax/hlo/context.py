@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import deque
+from collections import ChainMap, deque
 from collections.abc import Callable, Sequence
-from typing import Final, NoReturn, TypeAlias, final
+from typing import NoReturn, TypeAlias, final
 
 import numpy as np
 from attrs import frozen
@@ -13,12 +13,14 @@ from typing_extensions import override
 
 from tinyjax.contexts.watching import Seen, Watcher
 from tinyjax.errors import LeakedTracerError, MissingRuleError
+from tinyjax.hlo.called import ORDER, PLACE, HostCall, Place
+from tinyjax.hlo.keys import PAIRS, divided, in_words
 from tinyjax.hlo.manual import ManualMesh
-from tinyjax.hlo.text import READABLE_SIZE, dense_text, results_text, scalar_text, type_text, types_text
+from tinyjax.hlo.text import READABLE_SIZE, dense_text, identifier, results_text, scalar_text, type_text, types_text
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import BOOL, UINT8, DType, Scalar
+from tinyjax.ir.dtypes import BOOL, UINT8, UINT64, DType, Scalar
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
@@ -28,7 +30,7 @@ from tinyjax.ir.roles import Foreign
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
-from tinyjax.ir.source import SourceCursor, SourceInfo, is_our_function
+from tinyjax.ir.source import SourceCursor, is_our_function
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes.mesh import AbstractMesh, Mesh
@@ -48,26 +50,6 @@ Body: TypeAlias = Callable[["LoweringContext", Sequence[SSA]], Sequence[SSA]]
 #: A rule takes the primitive, the context to write to, the operands, and the types of the results.
 Rule: TypeAlias = Callable[[Primitive, "LoweringContext", Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]
 LoweringRules: TypeAlias = RuleTable[["LoweringContext", Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]
-
-
-#: What writes a line: the primitive that an equation applies, and where the equation is from.
-Place: TypeAlias = tuple[Primitive, SourceInfo | None]
-#: How the name of a place begins in the text; its number follows.
-PLACE: Final = "eqn:"
-
-#: The type of what runs from effect to effect, so that they keep their order.
-ORDER: Final = array_type((), np.dtype(np.uint8))
-
-
-@final
-@frozen
-class HostCall:
-    """A call of the host: of `primitive.evaluate`. An ordered one takes and returns a leading scalar of type ORDER."""
-
-    primitive: Primitive
-    operands: tuple[ShapedArray, ...]
-    results: tuple[ShapedArray, ...]
-    ordered: bool
 
 
 @final
@@ -158,16 +140,6 @@ def _nothing() -> None:
     """What happens at a call while nobody watches."""
 
 
-def identifier(name: str) -> str:
-    """The name with everything replaced that MLIR's symbols and XLA's module names don't allow.
-
-    >>> identifier("<lambda>"), identifier("my-loss"), identifier("2x")
-    ('_lambda_', 'my_loss', '_2x')
-    """
-    found = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name)
-    return found if found[:1].isalpha() or found[:1] == "_" else f"_{found}"
-
-
 @final
 class LoweringContext(Context[SSA]):
     """Writes the body of one function, line by line. Rules call `emit` and the shorthands after it."""
@@ -185,6 +157,7 @@ class LoweringContext(Context[SSA]):
         "lines",
         "manual",
         "module",
+        "words",
     )
 
     def __init__(self, module: Module, first_number: int = 0, manual: ManualMesh | None = None) -> None:
@@ -199,6 +172,8 @@ class LoweringContext(Context[SSA]):
         self.iotas: dict[str, int] = {}
         #: The names of comparisons, which way they go, and of what.
         self.compared: dict[str, tuple[str, SSA, SSA]] = {}
+        #: The words of keys, by the names of these.
+        self.words: ChainMap[str, SSA] = ChainMap()
         self._count = first_number
         self._order: SSA | None = None
         #: The name of the place of what is being written, if the module has any.
@@ -333,7 +308,7 @@ class LoweringContext(Context[SSA]):
         such as `stablehlo.case` and `stablehlo.while`. `end` is what returns from it.
         """
         inner = LoweringContext(self.module, self._count, self.manual)
-        inner._order = self._order
+        inner._order, inner.words = self._order, self.words.new_child()
         args = [SSA(inner.fresh(), aval) for aval in avals]
         inner.cursor.source = self.cursor.source
         outs = body(inner, args)
@@ -365,14 +340,36 @@ class LoweringContext(Context[SSA]):
         function = self.module.function(jaxpr, name, self.manual)
         self.callees[function] = None
         self.module.on_call()
-        avals = jaxpr.out_avals
+        args, avals = self.apart(args), in_words(jaxpr.out_avals)
         ordered = must_stay(jaxpr.effects)
         if ordered:
             args, avals = [self.order(), *args], (ORDER, *avals)
         operands = ", ".join([arg.name for arg in args])
         signature = f"{types_text([arg.aval for arg in args])} -> {results_text(avals)}"
         outs = self.emit_many(f"func.call @{function}({operands}) : {signature}", avals)
-        return self.after_effects(outs) if ordered else outs
+        return self.together(self.after_effects(outs) if ordered else outs, jaxpr.out_avals)
+
+    def apart(self, values: Sequence[SSA]) -> list[SSA]:
+        """The values, but the words of keys of two words, as functions and loops take them and return them."""
+        return [self.words_of(x) if x.aval.dtype in PAIRS else x for x in values]
+
+    def words_of(self, key: SSA) -> SSA:
+        """The words of keys of two words, along a new last axis."""
+        found = self.words.get(key.name)
+        if found is None:
+            found = self.words[key.name] = divided(self, SSA(key.name, array_type(key.aval.shape, UINT64)))
+        return found
+
+    def together(self, values: Sequence[SSA], avals: Sequence[ShapedArray]) -> list[SSA]:
+        """The values of these types of what `apart` made of them."""
+        return [self.key_of(x, aval) if aval.dtype in PAIRS else x for x, aval in zip(values, avals, strict=True)]
+
+    def key_of(self, words: SSA, aval: ShapedArray) -> SSA:
+        """The keys with these words. Those that only their words are asked for don't reach the compiled program."""
+        text = f"stablehlo.bitcast_convert {words.name} : ({type_text(words.aval)}) -> {type_text(aval)}"
+        key = self.emit(text, aval)
+        self.words[key.name] = words
+        return key
 
     def order(self) -> SSA:
         """What the next effect takes, so that it comes after those before it."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from tinyjax.hlo.context import PLACE, Place
+from tinyjax.hlo.called import PLACE, Place
 
 _PLACED: Final = re.compile(rf'loc\("{PLACE}(\d+)"\)')
 

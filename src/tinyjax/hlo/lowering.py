@@ -11,10 +11,12 @@ from attrs import frozen
 from tinyjax.collecting import collecting_seldom
 from tinyjax.contexts.watching import Watcher
 from tinyjax.errors import InputError, LoweringError
-from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, LoweringRules, Module, Place, identifier
+from tinyjax.hlo.called import ORDER, HostCall, Place
+from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules, Module
+from tinyjax.hlo.keys import in_words
 from tinyjax.hlo.manual import ManualMesh, mesh_text, sharding_text
 from tinyjax.hlo.tables import rules_for
-from tinyjax.hlo.text import results_text, type_text
+from tinyjax.hlo.text import identifier, results_text, type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.declared import explained
 from tinyjax.ir.dtypes import FLOAT0, DType
@@ -169,9 +171,9 @@ def _lower(
         while module.pending:
             function, called, manual = module.pending.popleft()
             ordered = [ORDER] if must_stay(called.effects) else []
-            args = [SSA(f"%arg{i}", aval) for i, aval in enumerate((*ordered, *called.in_avals))]
-            header = _header(f"private @{function}", args, (*ordered, *called.out_avals), [""] * len(args))
-            functions[function] = _function(module, called, header, args, (), bool(ordered), manual)
+            args = [SSA(f"%arg{i}", aval) for i, aval in enumerate((*ordered, *in_words(called.in_avals)))]
+            header = _header(f"private @{function}", args, (*ordered, *in_words(called.out_avals)), [""] * len(args))
+            functions[function] = _function(module, called, header, args, (), False, bool(ordered), manual)
 
     if module.watcher is not None:
         module.on_call = lambda: with_room(write_pending)
@@ -203,17 +205,22 @@ def _function(
     header: str,
     args: Sequence[SSA],
     consts: Constants,
+    is_main: bool = True,
     ordered: bool = False,
     manual: ManualMesh | None = None,
 ) -> _Function:
     """The function that computes `jaxpr` of constants, which are spelled out, and arguments. Where it has effects, what
-    keeps them in order is the first argument and the first result."""
+    keeps them in order is the first argument and the first result. Others than main take and return words of keys."""
     ctx = LoweringContext(module, manual=manual)
     if ordered:
         args = ctx.after_effects(args)
+    if not is_main:
+        args = ctx.together(args, jaxpr.in_avals)
     arguments = iter(args)
     inputs = [next(arguments) if value is None else ctx.constant(value) for value in consts] if consts else args
     outs = interpret(ctx, jaxpr, inputs)
+    if not is_main:
+        outs = ctx.apart(outs)
     if ordered:
         outs = [ctx.order(), *outs]
     return _Function([header, *ctx.lines, ctx.results("return", outs), "  }"], list(ctx.callees))

@@ -186,3 +186,13 @@ def results_text(avals: Sequence[ShapedArray]) -> str:
 def regions_text(*regions: str) -> str:
     """Several regions of one operation, each from `LoweringContext.region`."""
     return f"({', '.join([region[1:-1] for region in regions])})"
+
+
+def identifier(name: str) -> str:
+    """The name with everything replaced that MLIR's symbols and XLA's module names don't allow.
+
+    >>> identifier("<lambda>"), identifier("my-loss"), identifier("2x")
+    ('_lambda_', 'my_loss', '_2x')
+    """
+    found = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name)
+    return found if found[:1].isalpha() or found[:1] == "_" else f"_{found}"

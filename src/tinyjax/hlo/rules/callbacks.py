@@ -13,7 +13,8 @@ from tinyjax.control.callbacks import Callback, DebugCallback
 from tinyjax.control.cond import Cond
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import LoweringError, UnsupportedError
-from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext
+from tinyjax.hlo.called import ORDER, HostCall
+from tinyjax.hlo.context import SSA, LoweringContext
 from tinyjax.hlo.manual import FIRST, ManualMesh
 from tinyjax.hlo.rules.library_calls import layouts_text
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES

@@ -9,7 +9,8 @@ import numpy as np
 
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import LoweringError
-from tinyjax.hlo.context import ORDER, SSA, LoweringContext
+from tinyjax.hlo.called import ORDER
+from tinyjax.hlo.context import SSA, LoweringContext
 from tinyjax.hlo.manual import ManualMesh, sharding_text, spec_text
 from tinyjax.hlo.rules.reducing import combining
 from tinyjax.hlo.tables import RULES

@@ -12,6 +12,7 @@ import numpy as np
 from tinyjax.control.composite_call import OPERATION, Attribute, CompositeCall, Dictionary
 from tinyjax.errors import LoweringError
 from tinyjax.hlo.context import SSA, LoweringContext
+from tinyjax.hlo.keys import in_words
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import ELEMENT_TYPES, dense_text, results_text, scalar_text, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
@@ -44,10 +45,11 @@ def _composite(
         fields.insert(0, f"composite_attributes = {_dictionary(primitive.attributes)}")
     if primitive.version:
         fields.append(f"version = {primitive.version} : i32")
+    args, given = ctx.apart(args), in_words(types)
     operands = ", ".join([arg.name for arg in args])
-    signature = f"{types_text([arg.aval for arg in args])} -> {results_text(types)}"
+    signature = f"{types_text([arg.aval for arg in args])} -> {results_text(given)}"
     operation = f"stablehlo.composite {json.dumps(name)} {operands}{' ' if args else ''}{{{', '.join(fields)}}}"
-    return ctx.emit_many(f"{operation} : {signature}", types)
+    return ctx.together(ctx.emit_many(f"{operation} : {signature}", given), types)
 
 
 def attribute_text(value: Attribute) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tinyjax.hlo.context import SSA, Body, LoweringContext
+from tinyjax.hlo.keys import PAIRS
 from tinyjax.hlo.rules.elementwise import convert, join_parts, part
 from tinyjax.hlo.rules.reducing import array_text, combining
 from tinyjax.hlo.rules.shapes import numbers
@@ -61,6 +62,10 @@ def _dynamic_slice(
     (x, *starts), (out,) = args, types
     if out.ndim == 0:
         return (SSA(x.name, out),)
+    if x.aval.dtype in PAIRS:
+        along = ctx.scalar(0, starts[0].aval.dtype)
+        words = ctx.bind(DynamicSlice((*out.shape, 2)), ctx.words_of(x), *starts, along)
+        return ctx.together(words, types)
     operands = [x, *(_signed(ctx, start) for start in starts)]
     names = ", ".join([operand.name for operand in operands])
     signature = f"{types_text([operand.aval for operand in operands])} -> {type_text(out)}"
@@ -74,6 +79,10 @@ def _dynamic_update_slice(
     (x, update, *starts), (out,) = args, types
     if out.ndim == 0:
         return (SSA(update.name, out),)
+    if x.aval.dtype in PAIRS:
+        along = ctx.scalar(0, starts[0].aval.dtype)
+        words = ctx.bind(primitive, *ctx.apart([x, update]), *starts, along)
+        return ctx.together(words, types)
     operands = [x, update, *(_signed(ctx, start) for start in starts)]
     names = ", ".join([operand.name for operand in operands])
     signature = f"{types_text([operand.aval for operand in operands])} -> {type_text(out)}"

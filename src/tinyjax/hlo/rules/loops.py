@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.hlo.context import SSA, Body, LoweringContext
+from tinyjax.hlo.keys import PAIRS
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import regions_text, results_text, type_text, types_text
@@ -20,22 +21,23 @@ from tinyjax.primitives.elementwise import add, sub
 
 def _emit(ctx: LoweringContext, start: Sequence[SSA], cond: Body, body: Body, effects: Effects) -> Sequence[SSA]:
     """A `stablehlo.while`. If it has effects, what keeps them in order is carried along."""
-    ordered = must_stay(effects)
+    ordered, avals = must_stay(effects), [value.aval for value in start]
+    start = ctx.apart(start)
     if ordered:
         start = [ctx.order(), *start]
 
     def inside(run: Body, keep: bool) -> Body:
-        def ordered_run(inner: LoweringContext, now: Sequence[SSA]) -> Sequence[SSA]:
-            outs = run(inner, inner.after_effects(now))
-            return [inner.order(), *outs] if keep else outs
+        def inner_run(inner: LoweringContext, now: Sequence[SSA]) -> Sequence[SSA]:
+            outs = inner.apart(run(inner, inner.together(inner.after_effects(now) if ordered else now, avals)))
+            return [inner.order(), *outs] if ordered and keep else outs
 
-        return ordered_run if ordered else run
+        return inner_run
 
     types = [value.aval for value in start]
     names, signature = ", ".join([value.name for value in start]), f"{types_text(types)} -> {results_text(types)}"
     regions = regions_text(ctx.region(types, inside(cond, False)), ctx.region(types, inside(body, True)))
     outs = ctx.emit_many(f'"stablehlo.while"({names}) {regions} : {signature}', types)
-    return ctx.after_effects(outs) if ordered else outs
+    return ctx.together(ctx.after_effects(outs) if ordered else outs, avals)
 
 
 def repeat(ctx: LoweringContext, start: Sequence[SSA], cond: Body, body: Body) -> Sequence[SSA]:
@@ -101,6 +103,8 @@ def _scan(primitive: Scan, ctx: LoweringContext, args: Sequence[SSA], types: Seq
 def _row(ctx: LoweringContext, x: SSA, at: SSA) -> SSA:
     """The slice of x at a position along its first axis."""
     shape, dtype = x.aval.shape[1:], x.aval.dtype
+    if dtype in PAIRS:
+        return ctx.key_of(_row(ctx, ctx.words_of(x), at), array_type(shape, dtype))
     cut, row = array_type((1, *shape), dtype), array_type(shape, dtype)
     places = [at, *(ctx.scalar(0, at.aval.dtype) for _ in shape)]
     names = ", ".join([value.name for value in (x, *places)])
@@ -111,6 +115,8 @@ def _row(ctx: LoweringContext, x: SSA, at: SSA) -> SSA:
 
 def _written(ctx: LoweringContext, stack: SSA, row: SSA, at: SSA) -> SSA:
     """The stack with its slice at a position along the first axis replaced."""
+    if row.aval.dtype in PAIRS:
+        return ctx.key_of(_written(ctx, ctx.words_of(stack), ctx.words_of(row), at), stack.aval)
     cut = array_type((1, *row.aval.shape), row.aval.dtype)
     update = ctx.emit(f"stablehlo.reshape {row.name} : ({type_text(row.aval)}) -> {type_text(cut)}", cut)
     places = [at, *(ctx.scalar(0, at.aval.dtype) for _ in row.aval.shape)]

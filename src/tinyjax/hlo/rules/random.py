@@ -47,7 +47,7 @@ def _wrap(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequen
     if words != 4:
         if words == 1:
             return (rearranged(ctx, f"stablehlo.reshape {x.name}", x, out),)
-        return (rearranged(ctx, f"stablehlo.bitcast_convert {x.name}", x, out),)
+        return (ctx.key_of(x, out),)
     part = array_type(out.shape, FLOAT64)
     # Otherwise XLA may compute all words again for each one that is used, and theirs before them.
     (x,) = ctx.bind(OptimizationBarrier(), x)
@@ -66,7 +66,7 @@ def _words(ctx: LoweringContext, x: SSA, out: ShapedArray) -> SSA:
     if out.shape[-1] == 1:
         return rearranged(ctx, f"stablehlo.reshape {x.name}", x, out)
     if out.shape[-1] == 2:
-        return rearranged(ctx, f"stablehlo.bitcast_convert {x.name}", x, out)
+        return ctx.words_of(x)
     halves = []
     for op in ("real", "imag"):
         half = rearranged(ctx, f"stablehlo.{op} {x.name}", x, array_type(x.aval.shape, FLOAT64))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tinyjax.hlo.context import SSA, LoweringContext, Rule
+from tinyjax.hlo.rules.keys import by_words
 from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text, types_text
@@ -31,11 +32,12 @@ def _reshaping() -> Rule:
     return rule
 
 
-RULES[shaping.Reshape] = _reshaping()
-RULES[shaping.Squeeze] = _reshaping()
+RULES[shaping.Reshape] = by_words(_reshaping())
+RULES[shaping.Squeeze] = by_words(_reshaping())
 
 
 @RULES.register(structure.BroadcastInDim)
+@by_words
 def _broadcast_in_dim(
     primitive: structure.BroadcastInDim, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
@@ -52,6 +54,7 @@ def _broadcast_in_dim(
 
 
 @RULES.register(structure.Transpose)
+@by_words
 def _transpose(
     primitive: structure.Transpose, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
@@ -60,6 +63,7 @@ def _transpose(
 
 
 @RULES.register(shaping.Rev)
+@by_words
 def _rev(
     primitive: shaping.Rev, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
@@ -78,6 +82,7 @@ def _iota(
 
 
 @RULES.register(slicing.Slice)
+@by_words
 def _slice(
     primitive: slicing.Slice, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
@@ -98,6 +103,7 @@ def _sliced(
 
 
 @RULES.register(slicing.Split)
+@by_words
 def _split(
     primitive: slicing.Split, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
@@ -113,6 +119,7 @@ def _split(
 
 
 @RULES.register(slicing.Concatenate)
+@by_words
 def _concatenate(
     primitive: slicing.Concatenate, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:

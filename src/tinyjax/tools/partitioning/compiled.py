@@ -9,7 +9,7 @@ from typing import Final, final
 from attrs import evolve, frozen
 
 from tinyjax.control.scan import Scan
-from tinyjax.hlo.context import Place
+from tinyjax.hlo.called import Place
 from tinyjax.ir.source import SourceInfo
 from tinyjax.meshes import Mesh
 from tinyjax.primitives.collectives import Collective as NamedCollective

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, final
 
-from tinyjax.hlo.context import Place
+from tinyjax.hlo.called import Place
 from tinyjax.ir.program import Eqn, Jaxpr, Var
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.primitives.resharding import ShardingConstraint

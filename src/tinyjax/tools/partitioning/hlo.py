@@ -17,7 +17,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.caching import bounded
-from tinyjax.hlo.context import PLACE
+from tinyjax.hlo.called import PLACE
 from tinyjax.tools.partitioning.wire import Message
 
 Groups = npt.NDArray[np.int64]
