@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from tinyjax.contexts.watching import Seen, Watcher
 from tinyjax.errors import LeakedTracerError, MissingRuleError
-from tinyjax.hlo.called import ORDER, PLACE, HostCall, Place
+from tinyjax.hlo.called import ORDER, PLACE, Constants, HostCall, Place, is_ramp
 from tinyjax.hlo.keys import PAIRS, divided, in_words
 from tinyjax.hlo.manual import ManualMesh
 from tinyjax.hlo.text import READABLE_SIZE, dense_text, identifier, results_text, scalar_text, type_text, types_text
@@ -78,13 +78,13 @@ class Module:
         self.watcher: Watcher | None = watcher
         #: Called when a program has asked for a function. Where somebody watches, it writes the function right away, so
         #: that what is noted is within what asked for it.
-        self.on_call: Callable[[], None] = _nothing
+        self.on_call: Callable[[], None] = lambda: None
         #: What compiled programs call on the host; the text refers to them by these numbers.
         self.host_calls: dict[HostCall, int] = {}
         self._found: dict[type[Primitive], Rule] = {}
         #: Functions that are called but not written yet. A list of work, so nesting needs no recursion.
-        self.pending: deque[tuple[str, Jaxpr, ManualMesh | None]] = deque()
-        self._functions: dict[tuple[Jaxpr, ManualMesh | None, int], str] = {}
+        self.pending: deque[tuple[str, Jaxpr, ManualMesh | None, Constants]] = deque()
+        self._functions: dict[tuple[Jaxpr, ManualMesh | None, Constants, int], str] = {}
         #: Functions that were given as text, by the name of the one that is called.
         self.foreign: dict[str, str] = {}
         #: The meshes that the text refers to, and their names.
@@ -117,11 +117,11 @@ class Module:
         count, axes = len(self.meshes), AbstractMesh(mesh.axis_sizes, mesh.axis_names)
         return self.meshes.setdefault(axes, f"mesh_{count}" if count else "mesh")
 
-    def function(self, jaxpr: Jaxpr, name: str, manual: ManualMesh | None = None) -> str:
+    def function(self, jaxpr: Jaxpr, name: str, manual: ManualMesh | None = None, consts: Constants = ()) -> str:
         """The name of the function that computes `jaxpr`: `name`, with a number if that is taken. `manual`: where it is
-        called, if it communicates there itself."""
+        called, if it communicates there itself. `consts`: inputs that it knows."""
         # Equal programs may be from different lines.
-        key = jaxpr, manual, 0 if self.places is None else id(jaxpr)
+        key = jaxpr, manual, consts, 0 if self.places is None else id(jaxpr)
         known = self._functions.get(key)
         if known is not None:
             return known
@@ -132,12 +132,8 @@ class Module:
             name = f"{base}_{number}"
         self._numbers[name] = 1
         self._functions[key] = name
-        self.pending.append((name, jaxpr, manual))
+        self.pending.append((name, jaxpr, manual, consts))
         return name
-
-
-def _nothing() -> None:
-    """What happens at a call while nobody watches."""
 
 
 @final
@@ -157,6 +153,7 @@ class LoweringContext(Context[SSA]):
         "lines",
         "manual",
         "module",
+        "ramps",
         "words",
     )
 
@@ -172,6 +169,8 @@ class LoweringContext(Context[SSA]):
         self.iotas: dict[str, int] = {}
         #: The names of comparisons, which way they go, and of what.
         self.compared: dict[str, tuple[str, SSA, SSA]] = {}
+        #: The names of constants that XLA takes for an iota before it looks into calls, and then computes with.
+        self.ramps: dict[str, ConcreteValue] = {}
         #: The words of keys, by the names of these.
         self.words: ChainMap[str, SSA] = ChainMap()
         self._count = first_number
@@ -238,7 +237,10 @@ class LoweringContext(Context[SSA]):
         if aval.dtype == BOOL and aval.size > READABLE_SIZE:  # as numbers: the bytes of booleans aren't portable
             x = self.constant(ConcreteValue(elements.view(UINT8), array_type(aval.shape, UINT8)))
             return self.emit(f"stablehlo.convert {x.name} : ({type_text(x.aval)}) -> {type_text(aval)}", aval)
-        return self.emit(f"stablehlo.constant dense<{dense_text(elements)}> : {type_text(aval)}", aval)
+        found = self.emit(f"stablehlo.constant dense<{dense_text(elements)}> : {type_text(aval)}", aval)
+        if is_ramp(elements):
+            self.ramps[found.name] = value
+        return found
 
     @override
     def aval(self, value: SSA) -> ShapedArray:
@@ -337,10 +339,11 @@ class LoweringContext(Context[SSA]):
 
     def call(self, jaxpr: Jaxpr, name: str, args: Sequence[SSA]) -> Sequence[SSA]:
         """Writes a call of the function that computes `jaxpr`, which the module will contain once."""
-        function = self.module.function(jaxpr, name, self.manual)
+        ramps = tuple([self.ramps.get(arg.name) for arg in args]) if self.ramps else ()  # written where they are used
+        function = self.module.function(jaxpr, name, self.manual, ramps if any(ramps) else ())
         self.callees[function] = None
         self.module.on_call()
-        args, avals = self.apart(args), in_words(jaxpr.out_avals)
+        args, avals = self.apart([arg for arg in args if arg.name not in self.ramps]), in_words(jaxpr.out_avals)
         ordered = must_stay(jaxpr.effects)
         if ordered:
             args, avals = [self.order(), *args], (ORDER, *avals)

@@ -169,11 +169,12 @@ def _lower(
 
     def write_pending() -> None:
         while module.pending:
-            function, called, manual = module.pending.popleft()
+            function, called, manual, known = module.pending.popleft()
             ordered = [ORDER] if must_stay(called.effects) else []
-            args = [SSA(f"%arg{i}", aval) for i, aval in enumerate((*ordered, *in_words(called.in_avals)))]
+            given = [aval for i, aval in enumerate(called.in_avals) if not known or known[i] is None]
+            args = [SSA(f"%arg{i}", aval) for i, aval in enumerate((*ordered, *in_words(given)))]
             header = _header(f"private @{function}", args, (*ordered, *in_words(called.out_avals)), [""] * len(args))
-            functions[function] = _function(module, called, header, args, (), False, bool(ordered), manual)
+            functions[function] = _function(module, called, header, args, known, False, bool(ordered), manual)
 
     if module.watcher is not None:
         module.on_call = lambda: with_room(write_pending)
@@ -215,7 +216,8 @@ def _function(
     if ordered:
         args = ctx.after_effects(args)
     if not is_main:
-        args = ctx.together(args, jaxpr.in_avals)
+        given = [aval for i, aval in enumerate(jaxpr.in_avals) if not consts or consts[i] is None]
+        args = ctx.together(args, given)
     arguments = iter(args)
     inputs = [next(arguments) if value is None else ctx.constant(value) for value in consts] if consts else args
     outs = interpret(ctx, jaxpr, inputs)

@@ -1,0 +1,74 @@
+"""Constants 0, 1, 2, … that are given to functions: XLA computes with them where it compiles, as with others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tinyjax.interop.jax import of_jax
+
+
+def _instructions(text: str) -> int:
+    return len(re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = ", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("k", [np.arange(6, dtype="int32"), np.arange(4.0, dtype="float32") * 0.5], ids=["1", "half"])
+def test_densities_at_each_of_them(k: np.ndarray[tuple[int, ...], np.dtype[np.int32 | np.float32]]) -> None:
+    at = jnp.asarray(k)
+
+    def density(x: jax.Array) -> jax.Array:
+        return jnp.sum(at * jnp.log(x) - x - jax.scipy.special.gammaln(at + 1.0))
+
+    x = jnp.asarray(1.5, "float32")
+    ours, theirs = tj.jit(tj.grad(of_jax(density))), jax.jit(jax.grad(density))
+    assert _instructions(ours.lower(x).compile().as_text()) <= _instructions(theirs.lower(x).compile().as_text() or "")
+    np.testing.assert_allclose(np.asarray(ours(x)), np.asarray(theirs(x)), rtol=1e-6)
+
+
+def _called(f: Callable[..., tj.Array]) -> Callable[[tj.Array], tj.Array]:
+    ramp, other = tnp.asarray(np.arange(3.0)), tnp.asarray(np.asarray([0.0, 1.0, 3.0]))
+    inner = tj.jit(f)
+    return lambda x: inner(x, ramp) + inner(x, other) * inner(x, ramp) + inner(ramp, x)
+
+
+def test_a_function_is_written_for_what_it_is_given() -> None:
+    """Once with the constant in it, for both calls, once without, and once for another operand."""
+
+    def scaled(x: tj.Array, y: tj.Array) -> tj.Array:
+        return tnp.sin(x) * y + tj.jit(tnp.cos)(y)
+
+    f = _called(scaled)
+    text = tj.jit(f).lower(tnp.ones(3)).as_text()
+    found = re.findall(r"func.func private @scaled\w*\((.*)\) ->", text)
+    assert [arguments.count("tensor") for arguments in found] == [1, 2, 1]
+    np.testing.assert_allclose(np.asarray(tj.jit(f)(tnp.full(3, 0.5))), np.asarray(f(tnp.full(3, 0.5))), rtol=1e-12)
+
+
+def test_beside_keys_and_effects(capsys: pytest.CaptureFixture[str]) -> None:
+    ramp = tnp.asarray(np.arange(3))
+
+    @tj.jit
+    def shown(key: tj.Array, x: tj.Array) -> tuple[tj.Array, tj.Array]:
+        tj.debug.print("{}", x, ordered=True)
+        return tj.random.split(key)[1], x + tj.random.randint(key, (), 0, 5)
+
+    key, x = tj.jit(lambda key: shown(key, ramp))(tj.random.key(1))
+    tj.effects_barrier()
+    expected, y = shown(tj.random.key(1), ramp)
+    assert tj.random.key_data(key).tolist() == tj.random.key_data(expected).tolist()
+    assert x.tolist() == y.tolist()
+    tj.effects_barrier()
+    assert set(capsys.readouterr().out.splitlines()) == {"[0 1 2]"}
+
+
+def test_not_where_there_are_many() -> None:
+    ramp = tnp.asarray(np.arange(1025))
+    text = tj.jit(lambda x: tj.jit(tnp.add)(x, ramp)).lower(np.arange(1025)).as_text()
+    assert "@add(%arg0: tensor<1025xi64>, %arg1: tensor<1025xi64>)" in text
