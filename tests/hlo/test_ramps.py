@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -72,3 +72,13 @@ def test_not_where_there_are_many() -> None:
     ramp = tnp.asarray(np.arange(1025))
     text = tj.jit(lambda x: tj.jit(tnp.add)(x, ramp)).lower(np.arange(1025)).as_text()
     assert "@add(%arg0: tensor<1025xi64>, %arg1: tensor<1025xi64>)" in text
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "uint8"])
+@pytest.mark.parametrize("elements", [[0, np.inf, 1], [0, np.nan, 1], [0, 3e4, 6e4, 1], [0, 3e38, 1], range(300)])
+def test_looking_for_them_warns_of_nothing(elements: Sequence[float], dtype: str) -> None:
+    with np.errstate(all="ignore"):
+        given = np.asarray(elements, "float64").astype(dtype)
+    compiled = tj.jit(lambda x: tj.jit(lambda y, z: y * z)(x, given))
+    np.testing.assert_array_equal(np.asarray(compiled(np.ones(given.shape, dtype))), given)

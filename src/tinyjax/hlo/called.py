@@ -48,6 +48,7 @@ def is_ramp(elements: HostArray) -> bool:
     """
     if elements.ndim != 1 or not 2 <= elements.size <= _FEW or elements.dtype not in INTEGERS | FLOATS:
         return False
-    return bool(elements[0] == 0) and bool(
-        np.all(elements == np.arange(elements.size).astype(elements.dtype) * elements[1])
-    )
+    if elements[0] != 0:
+        return False
+    with np.errstate(all="ignore"):  # such as 0, inf: not what is looked for
+        return bool(np.all(elements == np.arange(elements.size).astype(elements.dtype) * elements[1]))
