@@ -129,6 +129,41 @@ def test_long_chains_of_cheap_steps(wrap: Callable[[Function], Function]) -> Non
     np.testing.assert_allclose(ours, np.asarray(theirs), rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize("where", ["jit", "scan", "cond", "vmap"])
+def test_masks_are_made_again(where: str, dtype: str) -> None:
+    """What is computed of no argument, such as which positions are below the diagonal, isn't kept."""
+    x = SQUARE.astype("float64")
+
+    @tj.jit
+    def masked(x: Any) -> Any:
+        rows, columns = (tj.lax.broadcasted_iota(dtype, (8, 8), i) for i in range(2))
+        weights = 1.0 - 0.5 * (rows == columns).astype(x.dtype)
+        return weights * tnp.where(rows >= columns, x, 0.0) + tnp.tril(x, -1)
+
+    functions: dict[str, Function] = {
+        "jit": masked,
+        "scan": lambda x: tj.lax.scan(lambda c, _: (masked(c), None), x, None, length=3)[0],
+        "cond": lambda x: tj.lax.cond(x[0, 0] > 0, masked, lambda x: 2.0 * x, x),
+        "vmap": lambda x: tj.vmap(masked)(tnp.stack([x, x])),
+    }
+    f = functions[where]
+    y, back = tj.vjp(f, x)
+    assert all(leaf.shape == () for leaf in tj.tree.leaves(back))
+    draw = np.random.default_rng(0)
+    given, tangent = draw.normal(size=y.shape), draw.normal(size=x.shape)
+    pushed = tj.jvp(f, (x,), (tangent,))[1]
+    np.testing.assert_allclose(np.vdot(back(given)[0], tangent), np.vdot(given, pushed))
+
+
+def test_constants_are_not_spelled_out_again() -> None:
+    """What is made of an array that a program has is kept, rather than the array once more."""
+    table = np.random.default_rng(0).normal(size=8)
+    f = tj.jit(lambda x: tnp.where(tnp.asarray(table) > 0, x, 0.0))
+    linear = tj.make_jaxpr(lambda x: tj.vjp(f, x)[1](x))(table).jaxpr
+    assert str(linear).count("constant[") <= 1
+
+
 def test_residuals_that_are_read_last_first() -> None:
     """What follows from one that is handed over later is computed without recursion."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import compress
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from attrs import evolve
 
@@ -12,12 +12,17 @@ from tinyjax.contexts.partial_eval import Unfinished
 from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.recording import Tape
 from tinyjax.ir.context import Context
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Var
+from tinyjax.primitives.constant import Constant
 from tinyjax.transforms.dce import read_equations
 from tinyjax.transforms.narrow_positions import narrowed
 from tinyjax.transforms.rebuild import Rebuilding
 
 V = TypeVar("V")
+
+#: In so many steps what follows from nothing is made again.
+_STEPS: Final = 8
 
 
 def needed(later: Unfinished[V], parent: Context[V]) -> Unfinished[V]:
@@ -60,13 +65,36 @@ def _read(later: Unfinished[V]) -> Unfinished[V]:
 
 
 def _follows(known: Known[V], places: Mapping[int, int]) -> bool:
-    """Whether a value can be computed of others that are at these places, by formulas as short as they are."""
+    """Whether a value can be computed of others that are at these places, or of nothing, by formulas as short as they
+    are."""
     if known.formula is None:
         return False
     return all(
-        operand.literal is not None or id(operand.value) in places or _follows(operand, places)
+        operand.literal is not None or id(operand.value) in places or _follows(operand, places) or _of_nothing(operand)
         for operand in known.formula[1]
     )
+
+
+def _of_nothing(known: Known[V]) -> bool:
+    """Whether a value is made of no other array, in few steps: a mask, which compares positions, say."""
+    waiting, steps = [known], 0
+    while waiting:
+        one = waiting.pop()
+        made = _made(one)
+        if one.literal is None:
+            steps += 1
+            if made is None or steps > _STEPS or isinstance(made[0], Constant):
+                return False
+            waiting += made[1]
+    return True
+
+
+def _made(known: Known[V]) -> tuple[Primitive, tuple[Known[V], ...]] | None:
+    """What makes a value, and of what."""
+    if known.recipe is None:
+        return known.formula
+    primitive, operand = known.recipe
+    return primitive, () if operand is None else (operand,)
 
 
 def _computed_again(later: Unfinished[V], places: Mapping[int, int], again: set[int]) -> Unfinished[V]:
@@ -95,7 +123,7 @@ def _compute(
         one = waiting[-1]
         name = id(one.value)
         at = places.get(name)
-        formula = one.formula if at is None else later.known[at].formula
+        formula = _made(one if at is None else later.known[at])
         if one.literal is not None or name in made or formula is None:
             waiting.pop()
             continue
