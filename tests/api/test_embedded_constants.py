@@ -13,6 +13,7 @@ from jax import numpy as jnp
 
 import tinyjax as tj
 from tests.api.closing_programs import MASK, ORDER, PROGRAMS, W1, Numpy, X, Y, permutation
+from tests.compiled import instructions
 from tinyjax import backend
 from tinyjax import numpy as tnp
 from tinyjax.backend import CompilationCache, executable, spmd
@@ -40,11 +41,6 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 def arguments(text: str) -> int:
     return len(re.findall(r"%arg\d+:", text.partition("@main(")[2].partition("->")[0]))
-
-
-def instructions(text: str) -> int:
-    """How many instructions there are in HLO."""
-    return len(re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = ", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from jax import numpy as jnp
 
 import tinyjax as tj
-from tests.api.test_embedded_constants import instructions
+from tests.compiled import instructions
 from tinyjax import numpy as tnp
 from tinyjax.ir.traverse import programs_of
 

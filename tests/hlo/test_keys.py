@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -13,12 +12,9 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+from tests.compiled import instructions
 from tinyjax import lax, random
 from tinyjax.interop.jax import of_jax
-
-
-def _instructions(text: str) -> int:
-    return len(re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = ", text, re.MULTILINE))
 
 
 def _two(key: jax.Array) -> jax.Array:
@@ -64,7 +60,7 @@ def _drawn(key: jax.Array) -> tuple[jax.Array, jax.Array]:
 def test_programs_with_keys_are_as_small_as_jax_has_them(f: Callable[[jax.Array], object]) -> None:
     key = jax.random.key(3)
     ours, theirs = tj.jit(of_jax(f)).lower(key).compile(), jax.jit(f).lower(key).compile()
-    assert _instructions(ours.as_text()) <= 1.02 * _instructions(theirs.as_text() or "")
+    assert instructions(ours.as_text()) <= 1.02 * instructions(theirs.as_text() or "")
     for x, y in zip(tj.tree.leaves(tj.jit(of_jax(f))(key)), jax.tree.leaves(jax.jit(f)(key)), strict=True):
         np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-6)
 

@@ -12,11 +12,8 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+from tests.compiled import instructions
 from tinyjax.interop.jax import of_jax
-
-
-def _instructions(text: str) -> int:
-    return len(re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = ", text, re.MULTILINE))
 
 
 @pytest.mark.parametrize("k", [np.arange(6, dtype="int32"), np.arange(4.0, dtype="float32") * 0.5], ids=["1", "half"])
@@ -28,7 +25,7 @@ def test_densities_at_each_of_them(k: np.ndarray[tuple[int, ...], np.dtype[np.in
 
     x = jnp.asarray(1.5, "float32")
     ours, theirs = tj.jit(tj.grad(of_jax(density))), jax.jit(jax.grad(density))
-    assert _instructions(ours.lower(x).compile().as_text()) <= _instructions(theirs.lower(x).compile().as_text() or "")
+    assert instructions(ours.lower(x).compile().as_text()) <= instructions(theirs.lower(x).compile().as_text() or "")
     np.testing.assert_allclose(np.asarray(ours(x)), np.asarray(theirs(x)), rtol=1e-6)
 
 

@@ -17,7 +17,7 @@ from jax import scipy as jsp
 
 import tinyjax as tj
 import tinyjax.scipy.special
-from tests.api.test_embedded_constants import instructions
+from tests.compiled import instructions
 from tinyjax import numpy as tnp
 from tinyjax.interop.jax import to_jax
 

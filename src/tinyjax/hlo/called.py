@@ -8,14 +8,10 @@ import numpy as np
 from attrs import frozen
 
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOATS, INTEGERS, HostArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceInfo
-from tinyjax.ir.value import ConcreteValue
 
-#: The values of the inputs of a function that it has in its text; None for those that are arguments. Empty: all are.
-Constants: TypeAlias = tuple[ConcreteValue | None, ...]
 #: What writes a line: the primitive that an equation applies, and where the equation is from.
 Place: TypeAlias = tuple[Primitive, SourceInfo | None]
 #: How the name of a place begins in the text; its number follows.
@@ -34,21 +30,3 @@ class HostCall:
     operands: tuple[ShapedArray, ...]
     results: tuple[ShapedArray, ...]
     ordered: bool
-
-
-#: Up to so many elements a constant is written in each function that is given it.
-_FEW: Final = 1024
-
-
-def is_ramp(elements: HostArray) -> bool:
-    """Whether these are a few multiples of a number, 0 first and then one after the other.
-
-    >>> is_ramp(np.arange(5)), is_ramp(np.asarray([0.0, 0.5, 1.0])), is_ramp(np.asarray([1, 2, 3]))
-    (True, True, False)
-    """
-    if elements.ndim != 1 or not 2 <= elements.size <= _FEW or elements.dtype not in INTEGERS | FLOATS:
-        return False
-    if elements[0] != 0:
-        return False
-    with np.errstate(all="ignore"):  # such as 0, inf: not what is looked for
-        return bool(np.all(elements == np.arange(elements.size).astype(elements.dtype) * elements[1]))

@@ -13,9 +13,10 @@ from typing_extensions import override
 
 from tinyjax.contexts.watching import Seen, Watcher
 from tinyjax.errors import LeakedTracerError, MissingRuleError
-from tinyjax.hlo.called import ORDER, PLACE, Constants, HostCall, Place, is_ramp
+from tinyjax.hlo.called import ORDER, PLACE, HostCall, Place
 from tinyjax.hlo.keys import PAIRS, divided, in_words
 from tinyjax.hlo.manual import ManualMesh
+from tinyjax.hlo.ramps import Constants, is_ramp
 from tinyjax.hlo.text import READABLE_SIZE, dense_text, identifier, results_text, scalar_text, type_text, types_text
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
@@ -358,20 +359,18 @@ class LoweringContext(Context[SSA]):
 
     def words_of(self, key: SSA) -> SSA:
         """The words of keys of two words, along a new last axis."""
-        found = self.words.get(key.name)
-        if found is None:
-            found = self.words[key.name] = divided(self, SSA(key.name, array_type(key.aval.shape, UINT64)))
-        return found
+        if key.name not in self.words:
+            self.words[key.name] = divided(self, SSA(key.name, array_type(key.aval.shape, UINT64)))
+        return self.words[key.name]
 
     def together(self, values: Sequence[SSA], avals: Sequence[ShapedArray]) -> list[SSA]:
         """The values of these types of what `apart` made of them."""
         return [self.key_of(x, aval) if aval.dtype in PAIRS else x for x, aval in zip(values, avals, strict=True)]
 
-    def key_of(self, words: SSA, aval: ShapedArray) -> SSA:
+    def key_of(self, x: SSA, aval: ShapedArray) -> SSA:
         """The keys with these words. Those that only their words are asked for don't reach the compiled program."""
-        text = f"stablehlo.bitcast_convert {words.name} : ({type_text(words.aval)}) -> {type_text(aval)}"
-        key = self.emit(text, aval)
-        self.words[key.name] = words
+        key = self.emit(f"stablehlo.bitcast_convert {x.name} : ({type_text(x.aval)}) -> {type_text(aval)}", aval)
+        self.words[key.name] = x
         return key
 
     def order(self) -> SSA:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, final
+from typing import final
 
 from attrs import frozen
 
@@ -15,6 +15,7 @@ from tinyjax.hlo.called import ORDER, HostCall, Place
 from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules, Module
 from tinyjax.hlo.keys import in_words
 from tinyjax.hlo.manual import ManualMesh, mesh_text, sharding_text
+from tinyjax.hlo.ramps import Constants
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import identifier, results_text, type_text
 from tinyjax.ir.aval import ShapedArray
@@ -24,7 +25,6 @@ from tinyjax.ir.effects import axis_names, must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.shapes import Shape
-from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes.named import NamedSharding
 from tinyjax.stack import with_room
 from tinyjax.transforms.unread import lowered_but_for_unread
@@ -80,10 +80,6 @@ def lower(
         in_shardings=in_shardings,
         out_shardings=out_shardings,
     ).text
-
-
-#: What some of the first inputs of a program are; None for those that are arguments, as all that follow are.
-Constants: TypeAlias = "Sequence[ConcreteValue | None]"
 
 
 @final
