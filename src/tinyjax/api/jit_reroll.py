@@ -83,6 +83,7 @@ class Rerolling:
         little in all, or all gradients would have to be there together for what is computed of them."""
         from tinyjax.control.fused_loops import fused  # few ask for it
         from tinyjax.control.remade import remade
+        from tinyjax.transforms.subtracted_maxima import subtracted_maxima
 
         before: list[int] = []
         loops: list[int] = []
@@ -94,7 +95,8 @@ class Rerolling:
                 return traced
             before.append(saved)
             loops.append(count)
-            return found
+            # What loops keep for the way back isn't seen to be nan there.
+            return evolve(found, jaxpr=subtracted_maxima(found.jaxpr))
 
         with Rewriting(active_frame(), first) as frame, frame:
             traced = staged(function, treedef, avals, lies)

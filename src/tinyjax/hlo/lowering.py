@@ -121,6 +121,10 @@ def lower_module(
         from tinyjax.propagation.said import with_what_is_known  # only here, as it takes a while to load
 
         jaxpr = with_what_is_known(jaxpr, [*ins, *given], out_shardings)
+    if jaxpr.inner or any(eqn.primitive.name == "reduce_max" for eqn in jaxpr.eqns):
+        from tinyjax.transforms.lost_nans import lost_nans  # few programs have maxima
+
+        jaxpr = lost_nans(jaxpr)
     lie = (tuple(in_shardings), tuple(out_shardings))
     return explained(
         jaxpr,

@@ -9,7 +9,7 @@ import enum
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, reduce
 from typing import ClassVar, TypeVar, final
 
 import numpy as np
@@ -41,10 +41,10 @@ from tinyjax.primitives.arithmetic import reciprocal
 from tinyjax.primitives.bitwise import logical_or
 from tinyjax.primitives.comparison import eq, ne
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.elementwise import add, check_dtype, mul, unmapped
+from tinyjax.primitives.elementwise import check_dtype, mul, unmapped
+from tinyjax.primitives.product_tangents import product_tangent
 from tinyjax.primitives.selection import select
-from tinyjax.primitives.shaping import reshape, shift_axes
-from tinyjax.primitives.slicing import pad, slice_in_dim
+from tinyjax.primitives.shaping import shift_axes
 from tinyjax.primitives.structure import (
     Reduction,
     accumulator,
@@ -52,7 +52,6 @@ from tinyjax.primitives.structure import (
     check_arity,
     check_axes,
     constant_like,
-    permute,
     reduce_sum,
     reduction,
     shape_error,
@@ -108,28 +107,7 @@ class ReduceProd(Reduction):
         zero = Zero(ctx.aval(outs[0]).tangent)
         if isinstance(t, Zero) or ctx.aval(x).size == 0:
             return outs, [zero]
-        return outs, [self._tangent(ctx, x, t)]
-
-    def _tangent(self, ctx: Context[V], x: V, t: V) -> V:
-        """Multiplies numbers together with their tangents, half of them with the other half, until one is left.
-
-        Nothing is divided, so zeros are no exception, and the tangent can be differentiated again.
-        """
-        aval = ctx.aval(x)
-        kept = tuple(i for i in range(aval.ndim) if i not in self.axes)
-        shape = tuple(aval.shape[i] for i in kept)
-        size = math.prod(aval.shape[i] for i in self.axes)
-        x, t = (reshape(ctx, permute(ctx, v, self.axes + kept), (size, *shape)) for v in (x, t))
-        missing = ((0, 1, 0), *[(0, 0, 0)] * len(shape))
-        while size > 1:
-            if size % 2:
-                x, t = pad(ctx, x, missing, 1), pad(ctx, t, missing, 0)
-            half = size = (size + 1) // 2
-            (x0, t0), (x1, t1) = (
-                [slice_in_dim(ctx, v, start, start + half, 1, 0) for v in (x, t)] for start in (0, half)
-            )
-            x, t = mul(ctx, x0, x1), add(ctx, mul(ctx, t0, x1), mul(ctx, x0, t1))
-        return reshape(ctx, t, shape)
+        return outs, [product_tangent(ctx, x, t, self.axes)]
 
 
 @frozen
@@ -142,6 +120,11 @@ class Choice(Reduction):
     @abstractmethod
     def identity(self, dtype: DType) -> Scalar:
         """What is chosen of no elements."""
+
+    @property
+    def keeps_nan(self) -> bool:
+        """Whether it is nan if there is one."""
+        return True
 
     @override
     def result_dtype(self, x: ShapedArray) -> DType:
@@ -182,11 +165,13 @@ class Choice(Reduction):
         kept = tuple(i for i in range(aval.ndim) if i not in self.axes)
         # Of a nan, which equals nothing, every share is nan. Selections say so: XLA takes what is multiplied by a truth
         # value, or is divided, for a number.
-        lost = ne(ctx, out, out)
-        found, everywhere = (broadcast_in_dim(ctx, v, aval.shape, kept) for v in (out, lost))
-        chosen = logical_or(ctx, eq(ctx, x, found), everywhere)
+        lost = [ne(ctx, out, out)] if self.keeps_nan else []
+        found, *everywhere = (broadcast_in_dim(ctx, v, aval.shape, kept) for v in (out, *lost))
+        chosen = reduce(partial(logical_or, ctx), everywhere, eq(ctx, x, found))
         count = reduce_sum(ctx, convert(ctx, chosen, ctx.aval(t).dtype), self.axes)
-        share = select(ctx, lost, constant_like(ctx, count, math.nan), reciprocal(ctx, count))
+        share = reciprocal(ctx, count)
+        if lost:
+            share = select(ctx, lost[0], constant_like(ctx, count, math.nan), share)
         nothing = broadcast_in_dim(ctx, constant_like(ctx, share, 0), aval.shape, ())
         shares = select(ctx, chosen, broadcast_in_dim(ctx, share, aval.shape, kept), nothing)
         return [out], [reduce_sum(ctx, mul(ctx, t, shares), self.axes)]
@@ -213,6 +198,11 @@ class ReduceMax(Choice):
     @override
     def identity(self, dtype: DType) -> Scalar:
         return lowest(dtype)
+
+    @property
+    @override
+    def keeps_nan(self) -> bool:
+        return self.nan_mode is None
 
 
 @final

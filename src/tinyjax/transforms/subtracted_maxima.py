@@ -21,8 +21,8 @@ from tinyjax.primitives.exponential import Exp, Log
 from tinyjax.primitives.reductions import NanMode, ReduceMax
 from tinyjax.primitives.rounding import IsFinite
 from tinyjax.primitives.selection import SelectN
-from tinyjax.primitives.shaping import Reshape, Squeeze
-from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
+from tinyjax.primitives.structure import ReduceSum, Transpose
+from tinyjax.transforms.followed_axes import SHAPING, Followed, shaped
 from tinyjax.transforms.rebuild import bottom_up
 
 #: What follows from a maximum: the maximum itself, or something in its place; whether that is finite; what it was
@@ -32,8 +32,6 @@ Kind: TypeAlias = Literal_["shift", "finite", "shifted", "exp", "sum", "log"]
 _OF_ROWS: Final = frozenset({"shift", "finite", "sum", "log"})
 #: What is nan where the sum of exponentials is, and has such derivatives.
 _NAN: Final = "nan"
-#: What only gives another shape to these, or keeps derivatives away.
-_SHAPING: Final = frozenset({BroadcastInDim, Reshape, Squeeze, StopGradient, Transpose})
 #: What follows by a function of one operand.
 _FOLLOWING: Final[Mapping[tuple[type[Primitive], Kind], Kind]] = MappingProxyType(
     {(IsFinite, "shift"): "finite", (Exp, "shifted"): "exp", (Abs, "sum"): "sum", (Log, "sum"): "log"}
@@ -82,10 +80,10 @@ def _forgets_nothing(eqn: Eqn) -> bool:
 @final
 @frozen
 class _Value:
-    """What follows from a maximum, and of each of its axes: which one of the operand's it is, None if it repeats."""
+    """What follows from a maximum, and where the operand's axes are in it."""
 
     kind: Kind
-    axes: tuple[int | None, ...] = ()
+    axes: Followed = ()
 
 
 @final
@@ -149,7 +147,7 @@ class _Following:
         """What an equation computes that reads some of it; None: something else."""
         kind = type(eqn.primitive)
         match values:
-            case [_Value(kind=which) as value] if kind in _SHAPING:
+            case [_Value(kind=which) as value] if kind in SHAPING:
                 stops = kind is StopGradient and which != "shift"  # a sum whose derivative isn't nan
                 return None if stops or which not in _OF_ROWS else _shaped(value, eqn)
             case [_Value(kind="exp") as value] if isinstance(eqn.primitive, ReduceSum):
@@ -176,23 +174,8 @@ class _Following:
 
 def _shaped(value: _Value, eqn: Eqn) -> _Value | None:
     """The same in another shape; None: axes aren't what they were."""
-    before, after = eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape
-    found: list[int | None] = [None] * len(after)
-    if isinstance(eqn.primitive, Transpose):
-        return evolve(value, axes=tuple([value.axes[at] for at in eqn.primitive.permutation]))
-    if isinstance(eqn.primitive, BroadcastInDim):
-        places = eqn.primitive.broadcast_dimensions
-    elif before == after:
-        return value
-    else:
-        places = tuple([at for at, size in enumerate(after) if size != 1])
-        if [size for size in before if size != 1] != [after[at] for at in places]:
-            return None
-        value = evolve(value, axes=tuple([axis for axis, size in zip(value.axes, before, strict=True) if size != 1]))
-        before = tuple([size for size in before if size != 1])
-    for axis, place, size in zip(value.axes, places, before, strict=True):
-        found[place] = axis if after[place] == size else None
-    return evolve(value, axes=tuple(found))
+    axes = shaped(value.axes, eqn)
+    return None if axes is None else evolve(value, axes=axes)
 
 
 def _repeats(value: _Value, whole: _Value, reduced: frozenset[int], eqn: Eqn) -> bool:
