@@ -116,6 +116,17 @@ def with_the_sign_of_a_zero(x: tj.Array) -> tj.Array:
     return e / e.sum(-1, keepdims=True) / m
 
 
+def with_a_chosen_sign(x: tj.Array) -> tj.Array:
+    m = x.max(-1, keepdims=True)
+    return softmax(x) / tn.where(tn.isfinite(m), m, 1.0)
+
+
+def of_its_own_row_or_another(x: tj.Array) -> tj.Array:
+    m = x.max(-1)
+    e = tn.exp(x - tn.where(x > 0, m[None, :], m[:, None]))
+    return e / e.sum(-1, keepdims=True)
+
+
 SOMEBODY_ASKS: Final[list[Function]] = [
     other_rows,
     other_sums,
@@ -123,6 +134,8 @@ SOMEBODY_ASKS: Final[list[Function]] = [
     masked_after,
     printed,
     with_the_sign_of_a_zero,
+    with_a_chosen_sign,
+    of_its_own_row_or_another,
     lambda x: x.max(-1),
     lambda x: (softmax(x), x.max(-1)),
     lambda x: tn.exp(x - x.max(-1, keepdims=True)),
