@@ -197,3 +197,29 @@ def test_nan_stays_where_it_was(f: Function, monkeypatch: pytest.MonkeyPatch) ->
     assert np.isnan(np.asarray(tj.tree.leaves(expected)[0])).any()
     for a, b in zip(tj.tree.leaves(ours), tj.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), 2e-3, 2e-4)
+
+
+@pytest.mark.parametrize(("f", "asks"), [(written_out, False), (jnp.max, True)])
+def test_only_derivatives_of_others_ask_for_nan(f: Function, asks: bool) -> None:
+    x = inputs(True)
+    program = from_jax(jax.make_jaxpr(f)(x))
+    text = str(tj.make_jaxpr(lambda x: tj.jvp(lambda x: tj.eval_jaxpr(program, [], x), (x,), (x,)))(x))
+    assert (" ne " in text) is asks
+
+
+def test_layers_that_became_loops() -> None:
+    """The bodies keep exponentials for the way back, which what is around them can't know to be nan."""
+
+    def softmax(x: tj.Array) -> tj.Array:
+        e = tj.numpy.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    def loss(weights: list[tj.Array], x: tj.Array) -> tj.Array:
+        for w in weights:
+            x = tj.numpy.tanh(softmax(x @ w) @ x.T @ x)
+        return x.sum()
+
+    weights = [tj.numpy.full((128, 128), 0.1 + i) for i in range(12)]
+    text = tj.jit(tj.grad(loss), reroll=True).lower(weights, tj.numpy.ones((64, 128))).as_text()
+    assert "stablehlo.while" in text
+    assert "stablehlo.if" not in text
