@@ -194,6 +194,25 @@ def test_within_calls_and_loops() -> None:
     assert str(lost_nans(program.jaxpr)).count("NanMode.EITHER") == 2
 
 
+WITHIN: Final[list[Function]] = [
+    tj.jit(softmax),
+    lambda x: tj.lax.scan(lambda y, _: (softmax(y * 3), y), x, None, length=3),
+    lambda x: tj.lax.fori_loop(0, 3, lambda _, y: softmax(y * 3), x),
+    lambda x: tj.lax.cond(x[0, 0] > 0, softmax, tn.sin, x),
+    tj.checkpoint(softmax),
+    tj.vmap(lambda row: tj.jit(softmax)(row[None])[0]),
+]
+
+
+@pytest.mark.parametrize("f", WITHIN)
+def test_derivatives_of_what_is_within(f: Function) -> None:
+    """What it keeps for the way back doesn't say that it'll be nan."""
+    for g in derivatives(f):
+        text = tj.jit(g).lower(numbers()).as_text()
+        assert "stablehlo.maximum" in text
+        assert "stablehlo.if" not in text
+
+
 def test_as_few_instructions_as_of_jax() -> None:
     """Neither a sum that finds a nan, nor a question in the derivative."""
 
@@ -209,7 +228,7 @@ def test_as_few_instructions_as_of_jax() -> None:
 
 
 @pytest.mark.sweep
-@pytest.mark.parametrize("f", [*NOBODY_ASKS, *SOMEBODY_ASKS])
+@pytest.mark.parametrize("f", [*NOBODY_ASKS, *SOMEBODY_ASKS, *WITHIN])
 def test_nan_stays_where_it_was(f: Function, monkeypatch: pytest.MonkeyPatch) -> None:
     x = numbers()
     ours = [tj.jit(g)(x) for g in derivatives(f)]

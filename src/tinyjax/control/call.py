@@ -9,6 +9,7 @@ from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.caching import remembered_of
+from tinyjax.control.inner_jvp import inner_jvp
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effects
@@ -21,7 +22,6 @@ from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import axes_of
 from tinyjax.transforms.batch import batch
-from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import partial_eval
 from tinyjax.transforms.transpose import transpose_linear
 
@@ -100,7 +100,7 @@ def apply_transposed(
 @remembered_of
 def _differentiated(call: Calling, nonzero: tuple[bool, ...]) -> tuple[Calling, tuple[bool, ...]]:
     """What also computes tangents, and which outputs have one."""
-    derived = jvp(call.jaxpr, nonzero)
+    derived = inner_jvp(call.jaxpr, nonzero)
     return call.of(derived.jaxpr), derived.nonzero_out
 
 

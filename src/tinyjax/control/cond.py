@@ -13,6 +13,7 @@ from typing_extensions import override
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.control.branches import any_of, divide, of_one_type, pick_outputs
 from tinyjax.control.callbacks import DebugEffect
+from tinyjax.control.inner_jvp import inner_jvp
 from tinyjax.control.one_by_one import one_by_one
 from tinyjax.control.together import check_together
 from tinyjax.errors import BatchedPredicateError, LinearityError, ParameterError, TypingError
@@ -38,7 +39,6 @@ from tinyjax.stack import with_room
 from tinyjax.transforms.batch import batch, place_axis
 from tinyjax.transforms.checkify import noted_after
 from tinyjax.transforms.dce import dce
-from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.transpose import transpose_linear
 from tinyjax.transforms.unread import evaluate
 
@@ -98,8 +98,8 @@ class Cond(Primitive):
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         marks = nonzero_marks(tangents[1:])
-        nonzero_out = any_of([jvp(branch, marks).nonzero_out for branch in self.branches])
-        derived = of_one_type([jvp(branch, marks, force=nonzero_out).jaxpr for branch in self.branches])
+        nonzero_out = any_of([inner_jvp(branch, marks).nonzero_out for branch in self.branches])
+        derived = of_one_type([inner_jvp(branch, marks, force=nonzero_out).jaxpr for branch in self.branches])
         outs = ctx.bind(Cond(derived), *primals, *without_zeros(tangents))
         avals = self.branches[0].out_avals
         return outs[: len(avals)], with_zeros(outs[len(avals) :], nonzero_out, avals)

@@ -23,6 +23,7 @@ from tinyjax.control.carry import (
     rearranged,
     with_unused,
 )
+from tinyjax.control.inner_jvp import inner_jvp
 from tinyjax.control.together import check_together
 from tinyjax.errors import LinearityError, TypingError
 from tinyjax.ir.aval import ShapedArray
@@ -46,7 +47,6 @@ from tinyjax.primitives.structure import broadcast_in_dim, instantiate
 from tinyjax.transforms.batch import BatchedProgram, batch, place_axis
 from tinyjax.transforms.checkify import noted_after
 from tinyjax.transforms.dce import dce
-from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
 
 V = TypeVar("V")
@@ -111,7 +111,7 @@ class While(Primitive):
         _, const_tangents, init_tangents = self.operands(tangents)
 
         def step(carry: tuple[bool, ...]) -> tuple[Jaxpr, tuple[bool, ...]]:
-            derived = jvp(self.body_jaxpr, (*const_marks, *carry), force=carry)
+            derived = inner_jvp(self.body_jaxpr, (*const_marks, *carry), force=carry)
             return derived.jaxpr, derived.nonzero_out
 
         carry, body = fixpoint(start, step)

@@ -14,6 +14,7 @@ from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.carry import check_carry, fixpoint, groups, interleaved, positions, rearranged
+from tinyjax.control.inner_jvp import inner_jvp
 from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -32,7 +33,6 @@ from tinyjax.ir.varying import axes_of
 from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.structure import full, instantiate, move_axis
 from tinyjax.transforms.batch import batch, place_axis
-from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
 from tinyjax.transforms.transpose import TransposedProgram, transpose_linear
 
@@ -125,7 +125,7 @@ class Scan(Primitive):
 
         def step(carry: tuple[bool, ...]) -> tuple[Jaxpr, tuple[bool, ...]]:
             nonzero, force = (*consts, *carry, *xs), (*carry, *(False,) * self.num_ys)
-            derived = jvp(self.jaxpr, nonzero, force=force)
+            derived = inner_jvp(self.jaxpr, nonzero, force=force)
             return derived.jaxpr, derived.nonzero_out
 
         carry, _ = fixpoint(start, lambda marks: (None, self.results(step(marks)[1])[0]))

@@ -28,6 +28,7 @@ from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import apply_transposed
+from tinyjax.control.inner_jvp import inner_jvp
 from tinyjax.control.manual import Manual, along
 from tinyjax.errors import ShapeError, ShardingError, TypingError
 from tinyjax.ir.aval import ShapedArray
@@ -50,7 +51,6 @@ from tinyjax.primitives.shaping import expand_dims, reshape
 from tinyjax.primitives.slicing import pad, slice_in_dim
 from tinyjax.primitives.structure import broadcast_in_dim, permute, reduce_sum
 from tinyjax.transforms.batch import batch, place_axis
-from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import partial_eval
 from tinyjax.transforms.transpose import transpose_linear
 from tinyjax.transforms.unvarying import unvarying
@@ -234,7 +234,7 @@ def _joined(ctx: Context[V], out: Batched[V], primitive: ShardMap, spec: Partiti
 
 @remembered_of
 def _differentiated(mapped: ShardMap, nonzero: tuple[bool, ...]) -> tuple[ShardMap, tuple[bool, ...]]:
-    derived = jvp(mapped.jaxpr, nonzero)
+    derived = inner_jvp(mapped.jaxpr, nonzero)
     both = evolve(
         mapped,
         jaxpr=derived.jaxpr,
