@@ -23,6 +23,9 @@ _LIGHT: Final = ARRANGING | QUICK
 
 #: A scalar that is read at so few places belongs to the layer that reads it first, and so does what is made of inputs.
 _FEW: Final = 4
+#: Where so many scalars follow from each other, each of which also follows from an array, they are a layer's: what is
+#: known after each, as a loss that is added up.
+_RUNNING: Final = 8
 #: How many equations right before who reads them are put in order.
 _STRETCH: Final = 12
 
@@ -44,6 +47,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     light = [type(eqn.primitive) in _LIGHT for eqn in eqns]
     shared = _shared(eqns, roots, readers, light)
     outside = _made_of_nothing(eqns, roots)
+    running = _running(eqns, roots)
 
     keeping = _Keeping(lazy, makers, readers, rows, last)
     keys: list[int] = []
@@ -57,6 +61,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
             wanted > at
             and not shared[at]
             and at not in outside
+            and at not in running
             and (
                 type(eqn.primitive) in ARRANGING or (_quick(eqn) and 2 * keeping.longer(eqn, at, wanted) <= wanted - at)
             )
@@ -135,10 +140,48 @@ def _shared(
 
 def _made_of_nothing(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]]) -> frozenset[int]:
     """The equations that arrange a number or nothing, as few others do: what the first layer adds to, say, or begins
-    with. They belong to no layer, as there would be one in each."""
-    found = [at for at, eqn in enumerate(eqns) if not roots[at] and type(eqn.primitive) in ARRANGING]
-    alike = Counter((eqns[at].primitive, eqns[at].invars) for at in found)
-    return frozenset(at for at in found if alike[eqns[at].primitive, eqns[at].invars] <= _FEW)
+    with. They belong to no layer, as there would be one in each, if of another number: the time of each step."""
+    found = [(at, eqn) for at, eqn in enumerate(eqns) if not roots[at] and type(eqn.primitive) in ARRANGING]
+    keys = [(eqn.primitive, eqn.invars) for _, eqn in found]
+    alike = Counter(keys)
+    types = {key: (key[0], tuple([atom.aval for atom in key[1]])) for key in alike}
+    kinds = Counter(types.values())
+    few = {key for key, count in alike.items() if count <= _FEW and kinds[types[key]] <= _FEW}
+    return frozenset(at for (at, _), key in zip(found, keys, strict=True) if key in few)
+
+
+def _running(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]]) -> frozenset[int]:
+    """The equations of scalars that follow from each other, and each time from an array as well, as a loss does to
+    which something is added: if they waited for who reads the last one, what they are made of would be kept until
+    then."""
+    places: dict[int, int] = {}
+    made = set[int]()  # by other equations
+    before: dict[int, int] = {}  # how often something has come to each
+    after: dict[int, int] = {}  # and how often something comes after it
+    comes = set[int]()
+    for at, eqn in enumerate(eqns):
+        out = eqn.outvars[0] if len(eqn.outvars) == 1 else None
+        if out is None or out.aval.shape or not isinstance(eqn.primitive, Elementwise):
+            made.update([each.index for each in eqn.outvars])
+            continue
+        places[out.index] = at
+        own = set(roots[at])
+        near = [count for count in [before[places[root]] for root in own if root in places] if count]
+        if len(near) + len(made & own) > bool(near):
+            comes.add(at)
+        before[at] = max(near, default=0) + (at in comes)
+    if max(before.values(), default=0) < _RUNNING:
+        return frozenset()
+    found: list[int] = []
+    for at in sorted(before, reverse=True):
+        own_after = after.get(at, 0)
+        if before[at] + own_after >= _RUNNING:
+            found.append(at)
+        for root in roots[at]:
+            i = places.get(root)
+            if i is not None:
+                after[i] = max(after.get(i, 0), own_after + (at in comes))
+    return frozenset(found)
 
 
 def _in_order_of_operands(eqns: Sequence[Eqn], roots: Sequence[Sequence[int]], light: Sequence[bool]) -> list[Eqn]:

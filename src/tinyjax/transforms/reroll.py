@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain, repeat
-from typing import final
+from typing import Final, final
 
 from tinyjax.deferred import FILL_LOOPING
 from tinyjax.ir.holding import AnyProgram, ProgramT, changed, checked
@@ -34,6 +34,9 @@ from tinyjax.transforms.scalar_sums import in_any_order, sums_of_stacks
 from tinyjax.transforms.sizes import Sizes
 from tinyjax.transforms.stacks import Item, Row, Stacks, place_of, row_bytes
 
+#: Of so many blocks, it counts what taking their operands out of stacks costs; of fewer, a loop's steps cost more.
+_MANY: Final = 8
+
 
 def rerolled(
     jaxpr: Jaxpr, at_least: int, stopped: list[Stopped] | None = None, bordered: bool = False
@@ -55,6 +58,7 @@ class _Rolling:
     def __init__(self, jaxpr: Jaxpr, at_least: int, stopped: list[Stopped] | None, bordered: bool) -> None:
         self._jaxpr = jaxpr
         self._bordered = bordered
+        self._stacked_outside: int = len(jaxpr.invars) if bordered else 0
         self._sizes: Sizes = Sizes()
         self._stopped = stopped
         self._at_least = at_least
@@ -176,6 +180,7 @@ class _Rolling:
         wanted = self._wanted(block)
         overhead = 1 + sum(map(self._joined, rows)) + sum(self._taken(run, blocks) for blocks in wanted.values())
         saved = (run.count - 1) * self._sizes.of(block.last)
+        saved += self._stacks.spared(rows, self._stacked_outside) if run.count >= _MANY else 0
         if saved - overhead < self._at_least:
             if self._stopped is not None and saved > 1:
                 why = f"a loop saves {saved} equations, and takes {overhead} for itself and for stacks"
@@ -256,8 +261,7 @@ class _Rolling:
 
     def _joined(self, items: Sequence[Item]) -> int:
         """How many equations it takes to stack what blocks read."""
-        inputs = len(self._jaxpr.invars)
-        if self._bordered and all(isinstance(item, Var) and item.index < inputs for item in items):
+        if all(isinstance(item, Var) and item.index < self._stacked_outside for item in items):
             return 1
         return self._stacks.new(items)
 

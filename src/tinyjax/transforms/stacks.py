@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -148,6 +149,14 @@ class Stacks:
         if len(parts) == 1 and parts[0].size > 1:
             return 0 if self._is_whole(parts[0]) else _cost(parts[0])
         return sum(map(_cost, parts)) + 1
+
+    def spared(self, lists: Iterable[Sequence[Item]], inputs: int) -> int:
+        """How many equations it takes to have these values by themselves that are rows of stacks, as the first so many
+        inputs are that other loops read: as stacks, they are there."""
+        items = list(chain.from_iterable(lists))
+        rows = {(item.stack.index, item.at) for item in items if isinstance(item, Row)}
+        given = {item.index for item in items if isinstance(item, Var) and item.index < inputs}
+        return 2 * (len(rows.difference(self._alone)) + len(given.intersection(self._places)))
 
     def stacked(self, items: Sequence[Item], aval: ShapedArray) -> Atom:
         """The stack of values of this type: one that is there already, if there is."""
