@@ -12,6 +12,7 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+from benchmarks.library import our_sizes, their_sizes
 from tests.compiled import instructions
 from tinyjax import lax, random
 from tinyjax.interop.jax import of_jax
@@ -151,3 +152,27 @@ def test_keys_beside_effects(capsys: pytest.CaptureFixture[str]) -> None:
     np.testing.assert_array_equal(np.asarray(compiled), np.asarray(random.key_data(f(random.key(2)))))
     assert len(lines.splitlines()) == 3
     assert capsys.readouterr().out == lines
+
+
+@pytest.mark.parametrize("shape", [(50,), (5, 3)])
+def test_draws_of_each_of_many_keys_take_no_more_than_those_of_jax(shape: tuple[int, ...]) -> None:
+    """Keys are small beside what is drawn, and the loop of the hash carries them as they are."""
+    words = np.asarray(jax.random.key_data(jax.random.split(jax.random.key(3), 8)))
+
+    def drawn(words: jax.Array) -> jax.Array:
+        return jax.vmap(lambda key: jax.random.uniform(key, shape))(jax.random.wrap_key_data(words))
+
+    ours, theirs = our_sizes(of_jax(drawn), words), their_sizes(drawn, words)
+    assert ours.instructions <= theirs.instructions
+    assert ours.temporary <= theirs.temporary
+    np.testing.assert_array_equal(np.asarray(tj.jit(of_jax(drawn))(words)), np.asarray(drawn(jnp.asarray(words))))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5, 3)])
+def test_draws_of_many_keys_beside_those_of_one(shape: tuple[int, ...]) -> None:
+    keys = random.split(random.key(3), 4)
+    of_two = tj.vmap(lambda key, other: random.bits(key, shape) ^ random.bits(other, shape), (0, None))
+    np.testing.assert_array_equal(
+        np.asarray(tj.jit(of_two)(keys, keys[0])),
+        np.asarray([random.bits(k, shape) ^ random.bits(keys[0], shape) for k in keys]),
+    )

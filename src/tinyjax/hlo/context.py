@@ -16,7 +16,7 @@ from tinyjax.errors import LeakedTracerError, MissingRuleError
 from tinyjax.hlo.called import ORDER, PLACE, HostCall, Place
 from tinyjax.hlo.keys import PAIRS, divided, in_words
 from tinyjax.hlo.manual import ManualMesh
-from tinyjax.hlo.ramps import Constants, is_ramp
+from tinyjax.hlo.regular import Constants, is_regular
 from tinyjax.hlo.text import READABLE_SIZE, dense_text, identifier, results_text, scalar_text, type_text, types_text
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
@@ -150,11 +150,11 @@ class LoweringContext(Context[SSA]):
         "callees",
         "compared",
         "cursor",
-        "iotas",
         "lines",
+        "made",
         "manual",
         "module",
-        "ramps",
+        "regular",
         "words",
     )
 
@@ -166,12 +166,12 @@ class LoweringContext(Context[SSA]):
         self.lines: list[str] = []
         #: The functions that this one calls, in order.
         self.callees: dict[str, None] = {}
-        #: The names of what was written with iota, and the axis along which each counts.
-        self.iotas: dict[str, int] = {}
+        #: What has made iotas and broadcasts, by their names, and of what.
+        self.made: dict[str, tuple[Primitive, Sequence[SSA]]] = {}
         #: The names of comparisons, which way they go, and of what.
         self.compared: dict[str, tuple[str, SSA, SSA]] = {}
-        #: The names of constants that XLA takes for an iota before it looks into calls, and then computes with.
-        self.ramps: dict[str, ConcreteValue] = {}
+        #: The names of constants that XLA takes for an iota or a broadcast before it looks into calls.
+        self.regular: dict[str, ConcreteValue] = {}
         #: The words of keys, by the names of these.
         self.words: ChainMap[str, SSA] = ChainMap()
         self._count = first_number
@@ -235,12 +235,13 @@ class LoweringContext(Context[SSA]):
                 found = self._constants[value] = self.emit(f"stablehlo.constant {text}", value.aval)
             return found
         aval, elements = value.aval, np.asarray(value.data)
-        if aval.dtype == BOOL and aval.size > READABLE_SIZE:  # as numbers: the bytes of booleans aren't portable
+        regular = is_regular(elements)
+        if aval.dtype == BOOL and aval.size > READABLE_SIZE and not regular:  # the bytes of booleans aren't portable
             x = self.constant(ConcreteValue(elements.view(UINT8), array_type(aval.shape, UINT8)))
             return self.emit(f"stablehlo.convert {x.name} : ({type_text(x.aval)}) -> {type_text(aval)}", aval)
         found = self.emit(f"stablehlo.constant dense<{dense_text(elements)}> : {type_text(aval)}", aval)
-        if is_ramp(elements):
-            self.ramps[found.name] = value
+        if regular:
+            self.regular[found.name] = value
         return found
 
     @override
@@ -340,11 +341,11 @@ class LoweringContext(Context[SSA]):
 
     def call(self, jaxpr: Jaxpr, name: str, args: Sequence[SSA]) -> Sequence[SSA]:
         """Writes a call of the function that computes `jaxpr`, which the module will contain once."""
-        ramps = tuple([self.ramps.get(arg.name) for arg in args]) if self.ramps else ()  # written where they are used
-        function = self.module.function(jaxpr, name, self.manual, ramps if any(ramps) else ())
+        known = tuple([self.regular.get(arg.name) for arg in args]) if self.regular else ()  # written in there
+        function = self.module.function(jaxpr, name, self.manual, known if any(known) else ())
         self.callees[function] = None
         self.module.on_call()
-        args, avals = self.apart([arg for arg in args if arg.name not in self.ramps]), in_words(jaxpr.out_avals)
+        args, avals = self.apart([arg for arg in args if arg.name not in self.regular]), in_words(jaxpr.out_avals)
         ordered = must_stay(jaxpr.effects)
         if ordered:
             args, avals = [self.order(), *args], (ORDER, *avals)

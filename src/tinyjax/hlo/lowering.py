@@ -15,7 +15,7 @@ from tinyjax.hlo.called import ORDER, HostCall, Place
 from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules, Module
 from tinyjax.hlo.keys import in_words
 from tinyjax.hlo.manual import ManualMesh, mesh_text, sharding_text
-from tinyjax.hlo.ramps import Constants
+from tinyjax.hlo.regular import Constants
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import identifier, results_text, type_text
 from tinyjax.ir.aval import ShapedArray

@@ -10,6 +10,7 @@ import numpy as np
 
 from tinyjax.caching import bounded
 from tinyjax.errors import AllocationError, LoweringError
+from tinyjax.hlo.regular import is_repeated
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -148,8 +149,8 @@ def _nested_text(elements: Sequence[str], shape: Shape) -> str:
 def dense_text(array: HostArray) -> str:
     """What stands between the angle brackets of `dense<...>`.
 
-    >>> dense_text(np.array([[1, 2], [3, 4]]))
-    '[[1, 2], [3, 4]]'
+    >>> dense_text(np.array([[1, 2], [3, 4]])), dense_text(np.ones(100))
+    ('[[1, 2], [3, 4]]', '1.0')
     """
     if array.dtype == FLOAT0 and array.size:
         return "false"  # for all of them
@@ -158,6 +159,8 @@ def dense_text(array: HostArray) -> str:
     dtype = array.dtype
     if array.size == 0:
         return ""
+    if is_repeated(array) and not opaque:
+        array = array.reshape(-1)[0].reshape(())
     readable = array.size <= READABLE_SIZE and not opaque
     if dtype == BOOL or (readable and bool(np.isfinite(array).all())):
         # Not bytes for booleans: whether those are bits or bytes differs between versions of MLIR.

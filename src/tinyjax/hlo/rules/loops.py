@@ -17,6 +17,7 @@ from tinyjax.ir.effects import NO_EFFECTS, Effects, must_stay
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.elementwise import add, sub
+from tinyjax.primitives.slicing import concatenate, slice_in_dim
 
 
 def _emit(ctx: LoweringContext, start: Sequence[SSA], cond: Body, body: Body, effects: Effects) -> Sequence[SSA]:
@@ -69,24 +70,25 @@ def _scan(primitive: Scan, ctx: LoweringContext, args: Sequence[SSA], types: Seq
     dtype = INT32 if length < 2**31 else INT64
     looped = length - length % unroll if length > unroll else 0
 
-    def apply(inner: LoweringContext, count: SSA, state: Sequence[SSA]) -> list[SSA]:
-        """One application, the `count`-th, to carries and stacks."""
-        at = sub(inner, inner.scalar(length - 1, dtype), count) if primitive.reverse else count
-        rows = [_row(inner, x, at) for x in xs]
-        before, filled = state[: primitive.num_carry], state[primitive.num_carry :]
-        operands = [*consts, *before, *rows]
-        if unroll == 1:
-            outs = inner.run(primitive.jaxpr, operands, "scan_body")
-        else:  # one function, called several times
-            outs = inner.call(primitive.jaxpr, "scan_body", operands)
-        after, parts = primitive.results(outs)
-        return [*after, *(_written(inner, stack, part, at) for stack, part in zip(filled, parts, strict=True))]
+    def apply(inner: LoweringContext, count: SSA, many: int, state: Sequence[SSA]) -> list[SSA]:
+        """So many applications, from the `count`-th on, to carries and stacks: rows are taken and written together."""
+        at = sub(inner, inner.scalar(length - many, dtype), count) if primitive.reverse else count
+        taken = [_rows(inner, x, at, many) for x in xs]
+        current, filled = state[: primitive.num_carry], state[primitive.num_carry :]
+        made: list[Sequence[SSA]] = [()] * many
+        for i in reversed(range(many)) if primitive.reverse else range(many):
+            operands = [*consts, *current, *(rows[i] for rows in taken)]
+            if unroll == 1:
+                outs = inner.run(primitive.jaxpr, operands, "scan_body")
+            else:  # one function, called several times
+                outs = inner.call(primitive.jaxpr, "scan_body", operands)
+            current, made[i] = primitive.results(outs)
+        parts = zip(*made, strict=True)
+        return [*current, *(_written(inner, stack, rows, at) for stack, rows in zip(filled, parts, strict=True))]
 
     def body(inner: LoweringContext, state: Sequence[SSA]) -> list[SSA]:
-        count, current = state[0], list(state[1:])
-        for i in range(unroll):
-            current = apply(inner, add(inner, count, inner.scalar(i, dtype)) if i else count, current)
-        return [add(inner, count, inner.scalar(unroll, dtype)), *current]
+        after = apply(inner, state[0], unroll, state[1:])
+        return [add(inner, state[0], inner.scalar(unroll, dtype)), *after]
 
     state = [*carry, *stacks]
     if looped:
@@ -95,31 +97,36 @@ def _scan(primitive: Scan, ctx: LoweringContext, args: Sequence[SSA], types: Seq
             return [lt(inner, now[0], inner.scalar(looped, dtype))]
 
         state = list(_emit(ctx, [ctx.scalar(0, dtype), *state], cond, body, primitive.effects)[1:])
-    for i in range(looped, length):
-        state = apply(ctx, ctx.scalar(i, dtype), state)
-    return state
+    left = length - looped
+    return apply(ctx, ctx.scalar(looped, dtype), left, state) if left else state
 
 
-def _row(ctx: LoweringContext, x: SSA, at: SSA) -> SSA:
-    """The slice of x at a position along its first axis."""
+def _rows(ctx: LoweringContext, x: SSA, at: SSA, many: int) -> Sequence[SSA]:
+    """So many slices of x along its first axis, from a position on."""
     shape, dtype = x.aval.shape[1:], x.aval.dtype
+    row = array_type(shape, dtype)
     if dtype in PAIRS:
-        return ctx.key_of(_row(ctx, ctx.words_of(x), at), array_type(shape, dtype))
-    cut, row = array_type((1, *shape), dtype), array_type(shape, dtype)
+        return [ctx.key_of(words, row) for words in _rows(ctx, ctx.words_of(x), at, many)]
+    cut = array_type((many, *shape), dtype)
     places = [at, *(ctx.scalar(0, at.aval.dtype) for _ in shape)]
     names = ", ".join([value.name for value in (x, *places)])
     signature = f"{types_text([value.aval for value in (x, *places)])} -> {type_text(cut)}"
     taken = ctx.emit(f"stablehlo.dynamic_slice {names}, sizes = {numbers(cut.shape)} : {signature}", cut)
-    return ctx.emit(f"stablehlo.reshape {taken.name} : ({type_text(cut)}) -> {type_text(row)}", row)
+    ones = [taken] if many == 1 else [slice_in_dim(ctx, taken, i, i + 1, 1, 0) for i in range(many)]
+    return [
+        ctx.emit(f"stablehlo.reshape {one.name} : ({type_text(one.aval)}) -> {type_text(row)}", row) for one in ones
+    ]
 
 
-def _written(ctx: LoweringContext, stack: SSA, row: SSA, at: SSA) -> SSA:
-    """The stack with its slice at a position along the first axis replaced."""
-    if row.aval.dtype in PAIRS:
-        return ctx.key_of(_written(ctx, ctx.words_of(stack), ctx.words_of(row), at), stack.aval)
-    cut = array_type((1, *row.aval.shape), row.aval.dtype)
-    update = ctx.emit(f"stablehlo.reshape {row.name} : ({type_text(row.aval)}) -> {type_text(cut)}", cut)
-    places = [at, *(ctx.scalar(0, at.aval.dtype) for _ in row.aval.shape)]
+def _written(ctx: LoweringContext, stack: SSA, rows: Sequence[SSA], at: SSA) -> SSA:
+    """The stack with slices along its first axis replaced, from a position on."""
+    row = rows[0].aval
+    if row.dtype in PAIRS:
+        return ctx.key_of(_written(ctx, ctx.words_of(stack), [ctx.words_of(x) for x in rows], at), stack.aval)
+    cut = array_type((1, *row.shape), row.dtype)
+    ones = [ctx.emit(f"stablehlo.reshape {x.name} : ({type_text(row)}) -> {type_text(cut)}", cut) for x in rows]
+    update = concatenate(ctx, ones, 0)
+    places = [at, *(ctx.scalar(0, at.aval.dtype) for _ in row.shape)]
     names = ", ".join([value.name for value in (stack, update, *places)])
     signature = f"{types_text([value.aval for value in (stack, update, *places)])} -> {type_text(stack.aval)}"
     return ctx.emit(f"stablehlo.dynamic_update_slice {names} : {signature}", stack.aval)

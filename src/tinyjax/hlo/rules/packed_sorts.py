@@ -42,7 +42,7 @@ from tinyjax.primitives.elementwise import sub
 from tinyjax.primitives.gather import permuted
 from tinyjax.primitives.reductions import reduce_or
 from tinyjax.primitives.selection import select
-from tinyjax.primitives.shaping import iota
+from tinyjax.primitives.shaping import Iota, iota
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import constant_like
 
@@ -73,8 +73,11 @@ def _sort(primitive: Sort, ctx: LoweringContext, args: Sequence[SSA], types: Seq
 
 def _followed(ctx: LoweringContext, x: SSA, order: SSA, axis: int) -> SSA:
     """The elements of x in this order of positions, which is what an iota becomes."""
-    counts = ctx.iotas.get(x.name) == axis and x.aval.dtype in INTEGERS
-    return convert(ctx, order, x.aval) if counts else permuted(ctx, x, order, axis)
+    match ctx.made.get(x.name):
+        case (Iota(dimension=along), _) if along == axis and x.aval.dtype in INTEGERS:
+            return convert(ctx, order, x.aval)
+        case _:
+            return permuted(ctx, x, order, axis)
 
 
 def _order(ctx: LoweringContext, x: SSA, axis: int) -> SSA:

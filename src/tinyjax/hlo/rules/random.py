@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from tinyjax.primitives.rounding import is_finite
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
-from tinyjax.primitives.structure import broadcast_in_dim, broadcast_scalar
+from tinyjax.primitives.structure import BroadcastInDim, broadcast_in_dim, broadcast_scalar
 from tinyjax.primitives.threefry import Threefry2x32, threefry_key_added, threefry_rounds
 from tinyjax.primitives.threefry_values import PARITY, ROTATIONS, ROUNDS
 
@@ -100,35 +101,47 @@ def _threefry(
 def _threefry_on_cpu(
     primitive: Threefry2x32, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
-    """The same as a loop: XLA compiles twenty rounds in a row slowly there."""
-    jaxpr = stage([arg.aval for arg in args], _looping)
+    """The same as a loop: XLA compiles twenty rounds in a row slowly there. It carries keys that were repeated, as for
+    the words that each of many is for, as they were before, and repeats them where they are added."""
+    repeat: BroadcastInDim | None = None
+    match [ctx.made.get(key.name) for key in args[:2]]:
+        case [(BroadcastInDim() as one, [first]), (other, [second])] if one == other and first.aval == second.aval:
+            if first.aval.size < types[0].size:
+                repeat, args = one, [first, second, *args[2:]]
+    jaxpr = stage([arg.aval for arg in args], partial(_looping, repeat))
     return ctx.call(jaxpr, primitive.name, args)
 
 
-def _looping(ctx: StagingContext, args: Sequence[Atom]) -> Sequence[Atom]:
-    shape = common_shape(Threefry2x32.name, [arg.aval for arg in args])
+def _looping(repeat: BroadcastInDim | None, ctx: StagingContext, args: Sequence[Atom]) -> Sequence[Atom]:
     k0, k1, *words = args
     third = logical_xor(ctx, logical_xor(ctx, k0, k1), Literal.of(PARITY, UINT32))
-    x0, x1 = (broadcast_scalar(ctx, add(ctx, word, key), shape) for word, key in zip(words, (k0, k1), strict=True))
+    whole = [_repeated(ctx, repeat, key) for key in (k0, k1)]
+    shape = common_shape(Threefry2x32.name, [atom.aval for atom in (*whole, *words)])
+    x0, x1 = (broadcast_scalar(ctx, add(ctx, word, key), shape) for word, key in zip(words, whole, strict=True))
     keys = [broadcast_scalar(ctx, key, third.aval.shape) for key in (k1, third, k0)]
     rotations = [_row(ctx, counts) for counts in ROTATIONS]
     start = [Literal.of(0, INT32), x0, x1, *keys, *rotations]
     avals = [atom.aval for atom in start]
     condition = stage(avals, lambda inner, carry: [lt(inner, carry[0], Literal.of(ROUNDS, INT32))])
-    return ctx.bind(While(condition, 0, stage(avals, _step), 0), *start)[1:3]
+    return ctx.bind(While(condition, 0, stage(avals, partial(_step, repeat)), 0), *start)[1:3]
+
+
+def _repeated(ctx: StagingContext, repeat: BroadcastInDim | None, key: Atom) -> Atom:
+    return key if repeat is None else ctx.bind(repeat, key)[0]
 
 
 def _row(ctx: StagingContext, counts: Sequence[int]) -> Atom:
     return ctx.bind(Constant(ConcreteValue.of(np.asarray(counts, UINT32))))[0]
 
 
-def _step(ctx: StagingContext, carry: Sequence[Atom]) -> Sequence[Atom]:
+def _step(repeat: BroadcastInDim | None, ctx: StagingContext, carry: Sequence[Atom]) -> Sequence[Atom]:
     """One group of rounds. The next one has other words of the key, and the other rotations."""
     i, x0, x1, first, second, third, now, later = carry
     counts = [reshape(ctx, slice_in_dim(ctx, now, k, k + 1, 1, 0), ()) for k in range(now.aval.shape[0])]
     x0, x1 = threefry_rounds(ctx, x0, x1, counts)
     number = add(ctx, i, Literal.of(1, INT32))
-    x0, x1 = threefry_key_added(ctx, x0, x1, first, second, convert(ctx, number, UINT32))
+    k0, k1 = (_repeated(ctx, repeat, key) for key in (first, second))
+    x0, x1 = threefry_key_added(ctx, x0, x1, k0, k1, convert(ctx, number, UINT32))
     return [number, x0, x1, second, third, first, later, now]
 
 

@@ -50,7 +50,9 @@ def _broadcast_in_dim(
         if added != out.shape:
             x = rearranged(ctx, f"stablehlo.broadcast_in_dim {x.name}, dims = {dims}", x, out.of_shape(added))
             dims = numbers(range(n))
-    return (rearranged(ctx, f"stablehlo.broadcast_in_dim {x.name}, dims = {dims}", x, out),)
+    found = rearranged(ctx, f"stablehlo.broadcast_in_dim {x.name}, dims = {dims}", x, out)
+    ctx.made[found.name] = primitive, args
+    return (found,)
 
 
 @RULES.register(structure.Transpose)
@@ -77,7 +79,7 @@ def _iota(
 ) -> Sequence[SSA]:
     (out,) = types
     found = ctx.emit(f"stablehlo.iota dim = {primitive.dimension} : {type_text(out)}", out)
-    ctx.iotas[found.name] = primitive.dimension
+    ctx.made[found.name] = primitive, args
     return (found,)
 
 

@@ -1,4 +1,4 @@
-"""Constants 0, 1, 2, … that are given to functions: XLA computes with them where it compiles, as with others."""
+"""Constants 0, 1, 2, …, and those that repeat a number, which are given to functions: XLA knows them there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+from benchmarks.library import our_sizes, their_sizes
 from tests.compiled import instructions
 from tinyjax.interop.jax import of_jax
 
@@ -79,3 +80,40 @@ def test_looking_for_them_warns_of_nothing(elements: Sequence[float], dtype: str
         given = np.asarray(elements, "float64").astype(dtype)
     compiled = tj.jit(lambda x: tj.jit(lambda y, z: y * z)(x, given))
     np.testing.assert_array_equal(np.asarray(compiled(np.ones(given.shape, dtype))), given)
+
+
+def test_loops_over_a_repeated_number_carry_no_more_than_those_of_jax() -> None:
+    half, more = jnp.full(20, 0.5, "float32"), jnp.asarray(np.linspace(0.1, 2.0, 20), "float32")
+
+    def returns(x: jax.Array) -> jax.Array:
+        def step(c: jax.Array, row: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
+            a, b, x = row
+            return a * c + b * x, c
+
+        return jnp.sum(jax.lax.scan(step, x[0], (half, more, x), reverse=True)[1])
+
+    x = np.ones(20, "float32")
+    ours, theirs = our_sizes(of_jax(returns), x), their_sizes(returns, x)
+    assert ours.instructions <= theirs.instructions
+    assert ours.temporary <= theirs.temporary
+    np.testing.assert_allclose(np.asarray(tj.jit(of_jax(returns))(x)), np.asarray(returns(jnp.asarray(x))), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int4", "uint8", "bfloat16", "float32", "complex128"])
+@pytest.mark.parametrize("element", [0, 1, -0.0, np.inf, np.nan])
+@pytest.mark.parametrize("shape", [(2,), (3, 7), (1, 1)])
+def test_repeated_numbers_to_the_bit(shape: tuple[int, ...], element: float, dtype: str) -> None:
+    if not np.isfinite(element) and dtype in ("int4", "uint8"):
+        pytest.skip("no such integer")
+    given = np.full(shape, element).astype(tnp.dtype(dtype))
+    compiled = tj.jit(lambda: tj.jit(lambda x: (x, x[::-1]))(tnp.asarray(given)))()
+    for found in compiled:
+        assert np.asarray(found).tobytes() == given.tobytes()
+
+
+def test_repeated_numbers_are_written_once() -> None:
+    inner = tj.jit(lambda x, y: tnp.sin(x) * y)
+    text = tj.jit(lambda x: inner(x, np.full((40, 50), 2.5))).lower(np.ones((40, 50))).as_text()
+    assert text.count("dense<2.5> : tensor<40x50xf64>") == 2  # in main, which doesn't pass it on, and in the function
+    assert "(%arg0: tensor<40x50xf64>) -> tensor<40x50xf64>" in text
+    assert '"0x' not in text
