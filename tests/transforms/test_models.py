@@ -217,7 +217,10 @@ def test_what_is_compiled_has_one_size(model: Any, step: Any) -> None:
     for depth in (48, 60) if step is in_parts else (24, 36):
         found = _border(step, model, depth)
         sizes.append((len(found.eqns), len(found.invars)))
-    assert sizes[0] == sizes[1]
+    if model is cells and step is clipped:  # comparisons with the norm, one for each tensor, are loops if they are many
+        assert sizes[1] <= sizes[0]
+    else:
+        assert sizes[0] == sizes[1]
 
 
 @pytest.mark.sweep
