@@ -17,7 +17,7 @@ from tinyjax.ir.effects import NO_EFFECTS, Effects, must_stay
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.elementwise import add, sub
-from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.slicing import Slice, concatenate, slice_in_dim
 
 
 def _emit(ctx: LoweringContext, start: Sequence[SSA], cond: Body, body: Body, effects: Effects) -> Sequence[SSA]:
@@ -67,13 +67,15 @@ def _scan(primitive: Scan, ctx: LoweringContext, args: Sequence[SSA], types: Seq
     consts, carry, xs = primitive.operands(args)
     stacks = [ctx.full(0, aval) for aval in types[primitive.num_carry :]]
     length, unroll = primitive.length, primitive.unroll
-    dtype = INT32 if length < 2**31 else INT64
+    read = [_within(ctx, x) for x in xs]
+    dtype = INT32 if max([length, *(x.aval.shape[0] for x, _ in read)]) < 2**31 else INT64
     looped = length - length % unroll if length > unroll else 0
 
     def apply(inner: LoweringContext, count: SSA, many: int, state: Sequence[SSA]) -> list[SSA]:
         """So many applications, from the `count`-th on, to carries and stacks: rows are taken and written together."""
         at = sub(inner, inner.scalar(length - many, dtype), count) if primitive.reverse else count
-        taken = [_rows(inner, x, at, many) for x in xs]
+        places = {first: add(inner, at, inner.scalar(first, dtype)) if first else at for _, first in read}
+        taken = [_rows(inner, x, places[first], many) for x, first in read]
         current, filled = state[: primitive.num_carry], state[primitive.num_carry :]
         made: list[Sequence[SSA]] = [()] * many
         for i in reversed(range(many)) if primitive.reverse else range(many):
@@ -99,6 +101,24 @@ def _scan(primitive: Scan, ctx: LoweringContext, args: Sequence[SSA], types: Seq
         state = list(_emit(ctx, [ctx.scalar(0, dtype), *state], cond, body, primitive.effects)[1:])
     left = length - looped
     return apply(ctx, ctx.scalar(looped, dtype), left, state) if left else state
+
+
+def _within(ctx: LoweringContext, x: SSA) -> tuple[SSA, int]:
+    """What x is most rows of, and from which on: they are read where they are, as a slice would be a copy of them."""
+    first = 0
+    while not ctx.is_divided and x.aval.dtype not in PAIRS:
+        match ctx.made.get(x.name):
+            case (Slice() as cut, [whole]) if 2 * x.aval.shape[0] >= whole.aval.shape[0] and _of_rows(cut, whole.aval):
+                x, first = whole, first + cut.start_indices[0]
+            case _:
+                break
+    return x, first
+
+
+def _of_rows(cut: Slice, whole: ShapedArray) -> bool:
+    """Whether a slice has whole rows, which follow upon each other."""
+    others = (0,) * (whole.ndim - 1), whole.shape[1:]
+    return set(cut.strides or (1,)) == {1} and (cut.start_indices[1:], cut.limit_indices[1:]) == others
 
 
 def _rows(ctx: LoweringContext, x: SSA, at: SSA, many: int) -> Sequence[SSA]:

@@ -101,7 +101,9 @@ def _sliced(
     out: ShapedArray,
 ) -> SSA:
     ranges = ", ".join([f"{a}:{b}:{s}" for a, b, s in zip(starts, limits, strides, strict=True)])
-    return rearranged(ctx, f"stablehlo.slice {x.name} [{ranges}]", x, out)
+    found = rearranged(ctx, f"stablehlo.slice {x.name} [{ranges}]", x, out)
+    ctx.made[found.name] = slicing.Slice(tuple(starts), tuple(limits), tuple(strides)), [x]
+    return found
 
 
 @RULES.register(slicing.Split)
