@@ -14,7 +14,7 @@ from tinyjax.ir.dtypes import BOOL, FLOATS, INEXACT, NARROW_FLOATS
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.program_value import well_typed
-from tinyjax.primitives import arithmetic, elementwise, exponential, trigonometric
+from tinyjax.primitives import arithmetic, elementwise, exponential
 from tinyjax.primitives.comparison import Comparison, Ne
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.conversion import ConvertElementType
@@ -36,15 +36,9 @@ _SIGNED: Final = frozenset(
      ConvertElementType}
 )  # fmt: skip
 #: What doesn't depend on it.
-_UNSIGNED: Final = frozenset(
-    {arithmetic.Abs, arithmetic.Square, exponential.Exp, exponential.Exp2, exponential.Logistic, trigonometric.Cos,
-     trigonometric.Cosh, IsFinite}
-)  # fmt: skip
-#: What is nan wherever one of its operands is.
-_KEEPS: Final = _SIGNED | _UNSIGNED - {IsFinite} | frozenset(
-    {exponential.Expm1, exponential.Log, exponential.Log1p, exponential.Sqrt, exponential.Rsqrt, trigonometric.Sin,
-     trigonometric.Tanh, arithmetic.IntegerPow}
-)  # fmt: skip
+_UNSIGNED: Final = frozenset({arithmetic.Abs, exponential.Exp, exponential.Exp2, IsFinite})
+#: What is nan wherever one of its operands is: of such functions, those of softmaxes and their derivatives.
+_KEEPS: Final = _SIGNED | _UNSIGNED - {IsFinite} | {exponential.Log, arithmetic.IntegerPow}
 #: What is nan there by its operands, as this goes through them.
 _LOOKED_THROUGH: Final = _KEEPS | SHAPING | {ReduceSum, DotGeneral}
 
