@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heappush
 from typing import Final, TypeAlias, final
 from typing import Literal as Literal_
 
@@ -23,6 +23,7 @@ from tinyjax.primitives.rounding import IsFinite
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum
 from tinyjax.transforms.followed_axes import SHAPING, Followed, multiplied, shaped
+from tinyjax.transforms.readers import in_order, readers_of
 from tinyjax.transforms.rebuild import bottom_up
 
 #: How many equations that follow from one maximum are looked at.
@@ -95,16 +96,8 @@ class _Program:
     def __init__(self, jaxpr: Jaxpr) -> None:
         self.eqns: Sequence[Eqn] = jaxpr.eqns
         self.results: frozenset[int] = frozenset([atom.index for atom in jaxpr.outvars if isinstance(atom, Var)])
-        readers: dict[int, list[int]] = {}
-        makers: dict[int, Eqn] = {}
-        for i, eqn in enumerate(jaxpr.eqns):
-            for atom in eqn.invars:
-                if type(atom) is Var:
-                    readers.setdefault(atom.index, []).append(i)
-            for var in eqn.outvars:
-                makers[var.index] = eqn
-        self.readers: Mapping[int, Sequence[int]] = readers
-        self.makers: Mapping[int, Eqn] = makers
+        self.readers: Mapping[int, Sequence[int]] = readers_of(jaxpr.eqns)
+        self.makers: Mapping[int, Eqn] = {var.index: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
 
 
 @final
@@ -150,12 +143,8 @@ class _Followed:
         todo: list[int] = []
         if not self._over or not self._noted(self._maximum, self._found, todo):
             return False
-        done = -1
-        while todo:
-            at = heappop(todo)
-            if at == done:
-                continue
-            done, eqn = at, self._program.eqns[at]
+        for at in in_order(todo):
+            eqn = self._program.eqns[at]
             self._steps += 1
             if self._steps > _MOST or must_stay(eqn.primitive.effects):
                 return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heappush
 from types import MappingProxyType
 from typing import Final, TypeAlias, final
 from typing import Literal as Literal_
@@ -23,6 +23,7 @@ from tinyjax.primitives.rounding import IsFinite
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.structure import ReduceSum, Transpose
 from tinyjax.transforms.followed_axes import SHAPING, Followed, shaped
+from tinyjax.transforms.readers import in_order, readers_of
 from tinyjax.transforms.rebuild import bottom_up
 
 #: What follows from a maximum: the maximum itself, or something in its place; whether that is finite; what it was
@@ -57,11 +58,7 @@ def _own(jaxpr: Jaxpr) -> Jaxpr:
     maxima = [i for i, eqn in enumerate(jaxpr.eqns) if _forgets_nothing(eqn)]
     if not maxima:
         return jaxpr
-    readers: dict[int, list[int]] = {}
-    for i, eqn in enumerate(jaxpr.eqns):
-        for atom in eqn.invars:
-            if type(atom) is Var:
-                readers.setdefault(atom.index, []).append(i)
+    readers = readers_of(jaxpr.eqns)
     results = {atom.index for atom in jaxpr.outvars if isinstance(atom, Var)}
     found = {i: jaxpr.eqns[i] for i in maxima if _Following(jaxpr.eqns, readers, results).only_shifts(jaxpr.eqns[i])}
     if not found:
@@ -112,12 +109,8 @@ class _Following:
         todo: list[int] = []
         if not self._noted(maximum, _Value("shift", tuple([axis for axis in axes if axis not in reduced])), todo):
             return False
-        done = -1
-        while todo:
-            at = heappop(todo)
-            if at == done:
-                continue
-            done, eqn = at, self._eqns[at]
+        for at in in_order(todo):
+            eqn = self._eqns[at]
             values = [self._values.get(atom.index) if isinstance(atom, Var) else None for atom in eqn.invars]
             found = self._of(eqn, values, reduced)
             if isinstance(found, _Value):
